@@ -1,0 +1,105 @@
+"""Every exception that quantattn raises on purpose.
+
+A message names the column or argument, quotes the first offending rows or the value that came, and
+ends with the remedy. :class:`UsageError` and its children mean that the request itself is wrong (the
+command line exits with 2); every other :class:`QuantAttnError` means that the request could not be
+carried out (exit code 1).
+"""
+
+from __future__ import annotations
+
+
+class QuantAttnError(Exception):
+    """Base class of every exception of the package."""
+
+
+class UsageError(QuantAttnError):
+    """The request itself is wrong: an unknown name, a missing file, a bad option."""
+
+
+class StudyError(UsageError):
+    """A study file cannot be read, or holds an unknown key or an impossible value."""
+
+
+class OutputDirectoryError(UsageError):
+    """The output directory holds something that this run must not touch."""
+
+
+class DataError(QuantAttnError):
+    """Input data breaks the data contract."""
+
+
+class TimestampError(DataError):
+    """A timestamp is naive, missing, out of range or otherwise not an instant."""
+
+
+class EventDataError(DataError):
+    """An event table breaks the data contract."""
+
+
+class PriceDataError(DataError):
+    """A price table breaks the data contract: gaps, non-positive prices, unknown sessions."""
+
+
+class CalendarError(DataError):
+    """A trading calendar is unknown or does not cover the dates asked for."""
+
+
+class LabelError(DataError):
+    """A target cannot be measured as asked."""
+
+
+class SplitError(QuantAttnError):
+    """There is too little history for the folds asked for, or label ends are missing."""
+
+
+class LeakageError(QuantAttnError):
+    """Something that was not available at the forecast time got in."""
+
+
+class InformationSetError(QuantAttnError):
+    """Models to be compared did not see the same information set."""
+
+
+class EvaluationError(QuantAttnError):
+    """A metric or a test is not defined on the forecasts given."""
+
+
+class EncoderError(QuantAttnError):
+    """An encoder was used before it was fitted, or on columns that it was not fitted on."""
+
+
+class ForecasterError(QuantAttnError):
+    """A forecaster was used before it was fitted, or did not train."""
+
+
+class CheckpointError(QuantAttnError):
+    """A stored artefact is truncated, altered, foreign or of another schema version."""
+
+
+class AttentionError(QuantAttnError):
+    """Base class of the errors of :mod:`quantattn.attention`."""
+
+
+class ShapeError(AttentionError, ValueError):
+    """A tensor has the wrong rank, width, length, dtype or device."""
+
+
+class FeatureMapError(AttentionError, ValueError):
+    """A feature map gave negative features, or is not registered."""
+
+
+class DenominatorError(AttentionError, ArithmeticError):
+    """A read met a denominator that is empty, non-positive or non-finite."""
+
+
+class BackendError(AttentionError, ValueError):
+    """A named backend cannot compute what was asked; it never falls back to another."""
+
+
+class StateError(AttentionError, ValueError):
+    """A state belongs to another entity, map, policy or model."""
+
+
+class ClockError(AttentionError, ValueError):
+    """An event or a forecast is out of order against a state's clock."""
