@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def _fsync_directory(directory: Path) -> None:
-    """Make a rename inside `directory` durable where the platform allows it."""
+    """Make the names inside `directory` durable where the platform allows it."""
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)
@@ -22,6 +23,17 @@ def _fsync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _fsync_file(file: Path) -> None:
+    # Windows refuses to flush a file that was opened for reading alone.
+    with file.open("rb" if os.name == "posix" else "rb+") as handle:
+        os.fsync(handle.fileno())
+
+
+def _sibling(path: Path) -> Path:
+    """Give a hidden name beside `path` that nothing else uses."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 @contextmanager
@@ -37,18 +49,19 @@ def atomic_path(path: Path) -> Iterator[Path]:
     ------
     Path
         The temporary path to write to. When the body raises, it is removed and `path` is untouched.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written or renamed, for example because the disk is full; `path` is
+        untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
+    temporary = _sibling(path)
     try:
+        temporary.touch(exist_ok=False)
         yield temporary
-        with temporary.open("rb") as handle:
-            os.fsync(handle.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        _fsync_file(temporary)
         temporary.replace(path)
         _fsync_directory(path.parent)
     finally:
@@ -62,28 +75,47 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     Parameters
     ----------
     path : Path
-        Where the finished folder shall be.
+        Where the finished folder shall be. Its parent is created.
 
     Yields
     ------
     Path
         The temporary folder to fill. When the body raises, it is removed and `path` is untouched.
+
+    Raises
+    ------
+    NotADirectoryError
+        If `path` is a file; it is untouched.
+    OSError
+        If the folder cannot be written or renamed; the old one is put back.
     """
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "a file stands where a folder shall be", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    temporary, old = _sibling(path), _sibling(path)
     try:
+        temporary.mkdir()
         yield temporary
-        for file in sorted(temporary.rglob("*")):
-            if file.is_file():
-                with file.open("rb") as handle:
-                    os.fsync(handle.fileno())
-        temporary.chmod(0o755)
+        for entry in sorted(temporary.rglob("*")):
+            if entry.is_file():
+                _fsync_file(entry)
+            elif entry.is_dir():
+                _fsync_directory(entry)
+        _fsync_directory(temporary)
+        # A folder cannot be renamed over a full one: the old one steps aside and is deleted last.
         if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
+            path.replace(old)
+        try:
+            temporary.replace(path)
+        except OSError:
+            if old.exists():
+                old.replace(path)
+            raise
         _fsync_directory(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
 import exchange_calendars
 import polars as pl
+from pandas.tseries.holiday import AbstractHolidayCalendar
 
 from quantattn.errors import CalendarError
 from quantattn.pit.timestamps import TIME
 
 
 @lru_cache(maxsize=32)
-def _schedule(name: str, start: str, end: str) -> pl.DataFrame:
+def _bounds(name: str) -> tuple[date, date]:
+    """Give the first and last date on which the calendar `name` knows its holidays."""
     try:
-        calendar: Any = exchange_calendars.get_calendar(name, start=start, end=end)
+        calendar: Any = exchange_calendars.get_calendar(name)
     except exchange_calendars.errors.InvalidCalendarName as error:
-        known = ", ".join(sorted(exchange_calendars.get_calendar_names(include_aliases=False)))
-        raise CalendarError(f"calendar={name!r} is unknown; use one of {known}") from error
-    except ValueError as error:
+        known = sorted(exchange_calendars.get_calendar_names(include_aliases=True))
+        near = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(known)}"
+        raise CalendarError(f"calendar={name!r} is unknown; {hint}") from error
+    first, last = date.min, date.max
+    if calendar.regular_holidays is not None:
+        # Outside these years pandas applies no holiday rule at all: every weekday would be a session.
+        first, last = AbstractHolidayCalendar.start_date.date(), AbstractHolidayCalendar.end_date.date()
+    if calendar.bound_min() is not None:
+        first = max(first, calendar.bound_min().date())
+    if calendar.bound_max() is not None:
+        last = min(last, calendar.bound_max().date())
+    return first, last
+
+
+@lru_cache(maxsize=32)
+def _schedule(name: str, start: date, end: date) -> pl.DataFrame:
+    try:
+        calendar: Any = exchange_calendars.get_calendar(name, start=start.isoformat(), end=end.isoformat())
+    except (ValueError, exchange_calendars.errors.CalendarError) as error:
         raise CalendarError(
             f"calendar {name!r} cannot give sessions from {start} to {end} ({error}); choose other dates"
         ) from error
@@ -42,6 +62,12 @@ class TradingCalendar:
     ----------
     name : str
         A name that ``exchange_calendars`` knows, for example ``"XNYS"`` or ``"XLON"``.
+
+    Notes
+    -----
+    Sessions after the last announced ones are what today's holiday rules give. Hours are today's, too,
+    for decades in which the exchange kept others: ``XNYS`` opens at 09:30 all through, although New York
+    opened at 10:00 until September 1985.
     """
 
     name: str = "XNYS"
@@ -62,10 +88,27 @@ class TradingCalendar:
         Raises
         ------
         CalendarError
-            If the calendar is unknown or does not reach those dates.
+            If the calendar is unknown, `start` is later than `end` or is an instant rather than a date,
+            or the calendar's holidays are not known on all of these dates. Calendars with holidays reach
+            from 1970 to 2200 at most.
         """
+        for argument, value in (("start", start), ("end", end)):
+            if isinstance(value, datetime):
+                raise CalendarError(
+                    f"{argument}={value!r} is an instant, not a session; give the exchange's local date"
+                )
         if start > end:
             raise CalendarError(f"start {start} is later than end {end}; swap them")
+        first, last = _bounds(self.name)
+        if start < first or end > last:
+            raise CalendarError(
+                f"calendar {self.name!r} knows its holidays from {first} to {last} only, not from {start} to "
+                f"{end}; choose dates within"
+            )
         # Whole years keep the cache small and make neighbouring requests share one schedule.
-        schedule = _schedule(self.name, f"{start.year:04d}-01-01", f"{end.year:04d}-12-31")
+        schedule = _schedule(
+            self.name,
+            max(first, start.replace(month=1, day=1)),
+            min(last, end.replace(month=12, day=31)),
+        )
         return schedule.filter(pl.col("session").is_between(start, end))

@@ -27,6 +27,15 @@ CANONICAL_ORDER = ("available_at", "event_time", "event_id", "revision")
 
 Nanoseconds = npt.NDArray[np.int64]
 
+# numpy and pandas spell a missing time as the least int64, which would be earlier than everything.
+_MISSING = np.iinfo(np.int64).min
+_LAST = np.iinfo(np.int64).max
+
+
+def _exact(instant: pl.Expr) -> pl.Expr:
+    """Bring an instant to nanoseconds; polars compares two resolutions at the coarser one."""
+    return instant.dt.cast_time_unit("ns")
+
 
 def is_visible(available_at: pl.Expr, forecast_time: pl.Expr) -> pl.Expr:
     """Say which rows are visible at a forecast time: rule 1, strictly earlier.
@@ -41,7 +50,7 @@ def is_visible(available_at: pl.Expr, forecast_time: pl.Expr) -> pl.Expr:
     polars.Expr
         Boolean; false where they are equal, null where either is null.
     """
-    return available_at < forecast_time
+    return _exact(available_at) < _exact(forecast_time)
 
 
 def visible_counts(available_at: Nanoseconds, forecast_times: Nanoseconds) -> Nanoseconds:
@@ -62,10 +71,15 @@ def visible_counts(available_at: Nanoseconds, forecast_times: Nanoseconds) -> Na
     Raises
     ------
     TimestampError
-        If `available_at` is not sorted.
+        If `available_at` is not sorted, or a time on either side is missing (the least int64).
     """
-    if available_at.size > 1 and bool(np.any(np.diff(available_at) < 0)):
-        first = int(np.argmax(np.diff(available_at) < 0)) + 1
+    for name, values in (("available_at", available_at), ("forecast_times", forecast_times)):
+        if bool(np.any(values == _MISSING)):
+            position = int(np.argmax(values == _MISSING))
+            raise TimestampError(f"{name} has no time at position {position}; drop or date that row")
+    backwards = available_at[1:] < available_at[:-1]
+    if bool(np.any(backwards)):
+        first = int(np.argmax(backwards)) + 1
         raise TimestampError(
             f"available_at goes back in time at position {first}; sort the events in canonical order "
             f"({', '.join(CANONICAL_ORDER)}) first"
@@ -86,7 +100,7 @@ def may_train(label_available_at: pl.Expr, fit_time: pl.Expr) -> pl.Expr:
     polars.Expr
         Boolean; true where they are equal, null where either is null.
     """
-    return label_available_at <= fit_time
+    return _exact(label_available_at) <= _exact(fit_time)
 
 
 def last_instant_before(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int:
@@ -103,8 +117,13 @@ def last_instant_before(moment: datetime | np.datetime64 | pd.Timestamp | int) -
     -------
     int
         Nanoseconds since the epoch, UTC.
+
+    Raises
+    ------
+    TimestampError
+        If the instant is missing, out of range or the earliest one.
     """
-    return to_nanoseconds(moment) - 1
+    return to_nanoseconds(to_nanoseconds(moment) - 1)
 
 
 def to_nanoseconds(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int:
@@ -125,16 +144,20 @@ def to_nanoseconds(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int
     TimestampError
         If the instant is missing or lies outside 1677-09-21 to 2262-04-11.
     """
-    if isinstance(moment, int | np.integer):
+    if isinstance(moment, int | np.integer) and not isinstance(moment, bool):
+        if not _MISSING < moment <= _LAST:
+            raise TimestampError(
+                f"{int(moment)} ns is not an instant between 1677-09-21 and 2262-04-11 UTC; correct the value"
+            )
         return int(moment)
     try:
         stamp = pd.Timestamp(moment)
-        if stamp is pd.NaT:
+        if pd.isna(stamp):
             raise TimestampError("an instant is missing (NaT); drop the row or give it a time")
         if stamp.tzinfo is None:
             stamp = stamp.tz_localize("UTC")
         return int(stamp.tz_convert("UTC").as_unit("ns").value)
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, TypeError) as error:
         raise TimestampError(
             f"{moment!r} is not an instant between 1677-09-21 and 2262-04-11 UTC ({error}); correct the value"
         ) from error
@@ -166,13 +189,52 @@ def nanoseconds_of(column: pl.Series) -> Nanoseconds:
 
 
 def instants(nanoseconds: npt.ArrayLike, name: str = "time") -> pl.Series:
-    """Give int64 nanoseconds since the epoch as a column of UTC instants."""
-    values = np.asarray(nanoseconds, dtype=np.int64)
+    """Give nanoseconds since the epoch as a column of UTC instants.
+
+    Parameters
+    ----------
+    nanoseconds : array_like of int, shape (n,)
+        Nanoseconds since the epoch, UTC.
+    name : str
+        The column's name.
+
+    Returns
+    -------
+    polars.Series
+        ``Datetime("ns", "UTC")``.
+
+    Raises
+    ------
+    TimestampError
+        If the values are not integers (a ``datetime64`` array counts its own unit), or one is missing.
+    """
+    values = np.asarray(nanoseconds)
+    if values.size and not (values.dtype.kind in "iu" and np.can_cast(values.dtype, np.int64)):
+        raise TimestampError(
+            f"{name} has type {values.dtype}, not int64 nanoseconds; convert it first, for example "
+            "with .astype('datetime64[ns]').astype('int64')"
+        )
+    values = values.astype(np.int64)
+    if bool(np.any(values == _MISSING)):
+        raise TimestampError(
+            f"{name} has no time at position {int(np.argmax(values == _MISSING))}; drop or date that row"
+        )
     return pl.Series(name, values).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
 
 
 def iso(nanoseconds: int) -> str:
-    """Give an instant as ISO 8601 text in UTC, with as many decimals as it needs."""
+    """Give an instant as ISO 8601 text in UTC, with as many decimals as it needs.
+
+    Parameters
+    ----------
+    nanoseconds : int
+        Nanoseconds since the epoch, UTC.
+
+    Returns
+    -------
+    str
+        For example ``"2024-11-29T18:00:00Z"``.
+    """
     seconds, rest = divmod(int(nanoseconds), 1_000_000_000)
     stamp = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     decimals = f".{rest:09d}".rstrip("0") if rest else ""
@@ -197,11 +259,14 @@ def duration_nanoseconds(duration: str | timedelta | pd.Timedelta, *, argument: 
     Raises
     ------
     TimestampError
-        If the text is not a duration.
+        If the value is not a duration: a bare number, for example, has no unit.
     """
     try:
         # pandas reads a bare number as nanoseconds, which nobody who writes "15" means.
-        if isinstance(duration, str) and not any(letter.isalpha() for letter in duration):
+        unit = isinstance(duration, timedelta) or (
+            isinstance(duration, str) and any(letter.isalpha() or letter == ":" for letter in duration)
+        )
+        if not unit:
             raise ValueError("it has no unit")
         value: Any = pd.Timedelta(duration)
         if value is pd.NaT:

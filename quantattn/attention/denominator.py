@@ -1,0 +1,170 @@
+"""Denominator policies: what a linear read means where the sum of similarities is small or empty.
+
+A policy is part of the model: it is written with the weights and shown in every result's health.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from quantattn.errors import DenominatorError
+
+PriorValue = float | tuple[float, ...] | Tensor
+
+
+@dataclass(frozen=True)
+class Denominator:
+    """A denominator policy; build one with :meth:`raise_`, :meth:`floor` or :meth:`prior`.
+
+    With ``n`` the weighted sum of values and ``s`` the sum of similarities that a read sees:
+
+    ======================= =================================== =============================
+    policy                  output                              an empty history
+    ======================= =================================== =============================
+    ``raise_()``            ``n / s``                           is a :class:`DenominatorError`
+    ``floor(eps)``          ``n / max(s, eps)``                 reads zero
+    ``prior(mass, value)``  ``(n + mass * value) / (s + mass)`` reads the prior's value
+    ======================= =================================== =============================
+    """
+
+    kind: ClassVar[str] = "denominator"
+
+    @staticmethod
+    def raise_() -> RaiseDenominator:
+        """Divide by the sum as it is; an empty, non-positive or non-finite sum is an error."""
+        return RaiseDenominator()
+
+    @staticmethod
+    def floor(eps: float) -> FloorDenominator:
+        """Never divide by less than `eps`, which changes the formula wherever the sum is smaller.
+
+        Parameters
+        ----------
+        eps : float
+            Least denominator, in units of similarity; positive and finite.
+        """
+        return FloorDenominator(float(eps))
+
+    @staticmethod
+    def prior(mass: float | Tensor, value: float | Sequence[float] | Tensor = 0.0) -> PriorDenominator:
+        """Add a pseudo-observation of weight `mass` and value `value` that never decays.
+
+        Parameters
+        ----------
+        mass : float or Tensor
+            Weight of the pseudo-observation in units of similarity, positive: one number, or a
+            tensor that broadcasts to ``(B, H, Tq)``, such as ``(H, 1)``.
+        value : float, sequence of floats or Tensor, default 0.0
+            What it says: one number, one number for each value channel, or a tensor that broadcasts
+            to ``(B, H, Tq, d_v)``, such as ``(H, 1, d_v)``.
+        """
+        if not isinstance(value, Tensor | int | float):
+            value = tuple(float(number) for number in value)
+        return PriorDenominator(
+            mass if isinstance(mass, Tensor) else float(mass),
+            float(value) if isinstance(value, int) else value,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain numbers and text, for a config or a checkpoint."""
+        return {"kind": self.kind}
+
+    @staticmethod
+    def from_dict(stored: Mapping[str, Any]) -> Denominator:
+        """Rebuild a policy from :meth:`to_dict`.
+
+        Raises
+        ------
+        DenominatorError
+            If the kind is unknown, or keys are missing, unknown or out of range.
+        """
+        fields = dict(stored)
+        kind = fields.pop("kind", None)
+        if kind not in _FIELDS:
+            raise DenominatorError(
+                f"kind: unknown policy {kind!r}; give one of {', '.join(sorted(_FIELDS))}."
+            )
+        if set(fields) != _FIELDS[kind]:
+            raise DenominatorError(
+                f"denominator: kind {kind!r} takes {sorted(_FIELDS[kind])}, got {sorted(fields)}; "
+                "give what to_dict() returned."
+            )
+        if kind == "floor":
+            return Denominator.floor(fields["eps"])
+        if kind == "prior":
+            return Denominator.prior(_numbers(fields["mass"]), _numbers(fields["value"]))
+        return Denominator.raise_()
+
+
+_FIELDS: dict[str, set[str]] = {"raise": set(), "floor": {"eps"}, "prior": {"mass", "value"}}
+
+
+@dataclass(frozen=True)
+class RaiseDenominator(Denominator):
+    """``n / s``; see :meth:`Denominator.raise_`."""
+
+    kind: ClassVar[str] = "raise"
+
+
+@dataclass(frozen=True)
+class FloorDenominator(Denominator):
+    """``n / max(s, eps)``; see :meth:`Denominator.floor`."""
+
+    eps: float
+    kind: ClassVar[str] = "floor"
+
+    def __post_init__(self) -> None:
+        """Refuse a floor that is not a positive finite number."""
+        if not (math.isfinite(self.eps) and self.eps > 0):
+            raise DenominatorError(f"eps: expected a positive finite number, got {self.eps}; try 1e-6.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain numbers and text."""
+        return {"kind": self.kind, "eps": self.eps}
+
+
+@dataclass(frozen=True, eq=False)
+class PriorDenominator(Denominator):
+    """``(n + mass * value) / (s + mass)``; see :meth:`Denominator.prior`."""
+
+    mass: float | Tensor
+    value: PriorValue = 0.0
+    kind: ClassVar[str] = "prior"
+
+    def __post_init__(self) -> None:
+        """Refuse a mass that is not positive or anything that is not finite."""
+        mass = torch.as_tensor(self.mass).detach()
+        if not bool(((mass > 0) & torch.isfinite(mass)).all()):
+            raise DenominatorError(f"mass: expected positive finite numbers, got {self.mass}; try 1.0.")
+        if not bool(torch.isfinite(torch.as_tensor(self.value).detach()).all()):
+            raise DenominatorError(f"value: expected finite numbers, got {self.value}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain numbers and text."""
+        return {"kind": self.kind, "mass": _plain(self.mass), "value": _plain(self.value)}
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by the numbers."""
+        return isinstance(other, PriorDenominator) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        """Hash by the numbers."""
+        return hash(repr(self.to_dict()))
+
+
+def _plain(number: PriorValue) -> Any:
+    if isinstance(number, Tensor):
+        return number.detach().tolist()
+    return list(number) if isinstance(number, tuple) else number
+
+
+def _numbers(stored: Any) -> Any:
+    """Turn stored numbers back: nested lists into a tensor, one number or a flat list as they are."""
+    nested = isinstance(stored, list) and any(isinstance(item, list) for item in stored)
+    return torch.tensor(stored, dtype=torch.float64) if nested else stored

@@ -1,0 +1,113 @@
+"""From sums to outputs: the division, and the denominator policy that governs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from quantattn.attention.denominator import Denominator, FloorDenominator, PriorDenominator, RaiseDenominator
+from quantattn.errors import DenominatorError, ShapeError
+
+
+def divide(read: Tensor, log_scale: Tensor | None, policy: Denominator) -> tuple[Tensor, Tensor]:
+    """Divide the sums of a read by its sum of similarities.
+
+    Parameters
+    ----------
+    read : Tensor
+        ``(B, H, Tq, d_v + 1)``; the last column is the sum of similarities.
+    log_scale : Tensor or None
+        ``(B, H, Tq)`` float64: log decay to apply to the sums first. It cancels in a plain ratio.
+    policy : Denominator
+        What to do about the sum.
+
+    Returns
+    -------
+    output : Tensor
+        ``(B, H, Tq, d_v)``.
+    denominator : Tensor
+        ``(B, H, Tq)``, detached: the sum of similarities before the policy touched it.
+    """
+    if isinstance(policy, RaiseDenominator):
+        denominator = read[..., -1].detach().clone()
+        _refuse_unusable(denominator)
+        return _Ratio.apply(read), denominator  # type: ignore[no-untyped-call]
+    if log_scale is not None:
+        read = read * log_scale.exp().to(read.dtype)[..., None]
+    denominator = read[..., -1].detach().clone()
+    if isinstance(policy, FloorDenominator):
+        return read[..., :-1] / read[..., -1:].clamp(min=policy.eps), denominator
+    if isinstance(policy, PriorDenominator):
+        return _with_prior(read, policy), denominator
+    raise DenominatorError(
+        f"denominator: {type(policy).__name__} is not a policy; "
+        "use Denominator.raise_(), .floor() or .prior()."
+    )
+
+
+def _with_prior(read: Tensor, policy: PriorDenominator) -> Tensor:
+    mass = torch.as_tensor(policy.mass).to(read)
+    value = torch.as_tensor(policy.value).to(read)
+    try:
+        mass = mass.expand(read.shape[:-1])
+    except RuntimeError:
+        raise ShapeError(
+            f"denominator: the prior's mass {tuple(mass.shape)} does not broadcast to (B, H, Tq) = "
+            f"{tuple(read.shape[:-1])}; give one number, or one for each head as (H, 1)."
+        ) from None
+    target = (*read.shape[:-1], read.shape[-1] - 1)
+    try:
+        value = value.expand(target)
+    except RuntimeError:
+        raise ShapeError(
+            f"denominator: the prior's value {tuple(value.shape)} does not broadcast to (B, H, Tq, d_v) = "
+            f"{target}; give one number, one for each value channel, or (H, 1, d_v)."
+        ) from None
+    # The prior joins the sums as one more observation would: value in the numerator, one below.
+    prior = torch.cat([value * mass[..., None], mass[..., None]], -1)
+    output: Tensor = _Ratio.apply(read + prior)  # type: ignore[no-untyped-call]
+    return output
+
+
+def _refuse_unusable(denominator: Tensor) -> None:
+    """Raise for a denominator that is not a positive finite number."""
+    if denominator.numel() == 0:
+        return
+    low, high = denominator.aminmax()
+    if bool(low > 0) and bool(high < float("inf")):
+        return
+    usable = (denominator > 0) & (denominator < float("inf"))
+    bad = (~usable).nonzero()
+    named = "; ".join(
+        f"batch {batch}, head {head}, position {row}: {float(denominator[batch, head, row]):g}"
+        for batch, head, row in bad[:3].tolist()
+    )
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    raise DenominatorError(
+        f"denominator: the sum of similarities must be positive and finite, got {named}{more}. "
+        "Zero means that the query saw no key, or none with a similar feature; nan or inf that it met a "
+        "non-finite input. "
+        "Use Denominator.prior(mass, value) to give an empty history a meaning."
+    )
+
+
+class _Ratio(torch.autograd.Function):
+    """``sums[..., :-1] / sums[..., -1:]`` in few passes over memory."""
+
+    @staticmethod
+    def forward(ctx: Any, sums: Tensor) -> Tensor:
+        output = sums[..., :-1] / sums[..., -1:]
+        ctx.save_for_backward(output, sums[..., -1:].clone())
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        output, denominator = ctx.saved_tensors
+        total = grad.new_empty(*grad.shape[:-1], grad.shape[-1] + 1)
+        above = torch.div(grad, denominator, out=total[..., :-1])
+        torch.sum(above * output, -1, keepdim=True, out=total[..., -1:]).neg_()
+        return total

@@ -1,0 +1,236 @@
+"""The command ``quantattn``: it finds what is meant, hands it to the job, and tells how it ended.
+
+Nothing heavy is imported here, so that ``quantattn --help`` answers at once. Exit codes: 0 done, 1 failed,
+2 the request itself is wrong, 130 interrupted. Without ``--debug`` a failure is one clear line.
+"""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from quantattn import __version__
+from quantattn.errors import QuantAttnError, UsageError
+
+if TYPE_CHECKING:
+    from quantattn.study import Study
+
+FAILED: Final = 1
+WRONG_REQUEST: Final = 2
+INTERRUPTED: Final = 130
+
+# Typer's own complaints about a command line; older versions take them from click, newer ones carry them.
+_COMMAND_LINE_ERRORS = tuple(
+    kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind is not Exception
+)
+_FULL_DISK = ("No space left on device", "StorageFull", "Disk quota exceeded")
+
+
+class _Interrupted(Exception):
+    """Ctrl-C in a run, with what the user can do next; typer would swallow a KeyboardInterrupt."""
+
+
+class _Commands(TyperGroup):
+    """Turns every way in which a command can end into an exit code and at most one line of error."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args)
+        options["standalone_mode"] = False
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a finding in Greek must not break an ASCII log
+                stream.reconfigure(errors="replace")
+        try:
+            code = super().main(arguments, *rest, **options)
+        except Exception as error:
+            if "--debug" in arguments:
+                traceback.print_exc()
+            code, message = _verdict(error)
+            _complain(message)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Point-in-time backtests of causal linear attention against its softmax twin.",
+    epilog="`quantattn run` needs nothing else: it runs a packaged study on packaged history.",
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"quantattn {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("run")
+def _run(
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            help="A study file, or the name of a packaged study.", show_default="realised_variance"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run.", show_default="runs/<study>-<time>"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a reduced study: under a minute.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Use this seed alone.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an earlier run: that in --out, or else the newest.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a study from prices and events to its report."""
+    from quantattn.study import find_study, new_directory, newest_run, progress_for, run_directory
+    from quantattn.study.catalogue import DEFAULT_STUDY
+
+    chosen: Study = find_study(DEFAULT_STUDY if study is None else study)
+    if seed is not None:
+        chosen = chosen.with_seeds(seed)
+    if quick:
+        chosen = chosen.quick()
+    if out is None:
+        out = newest_run(chosen) if resume else new_directory(chosen)
+    command = _command_line(study, out=out, quick=quick, seed=seed, resume=resume)
+    folder = out
+    try:
+        with run_directory(out, chosen, resume=resume) as folder:
+            from quantattn.study.job import run_study
+
+            summary = run_study(
+                chosen,
+                out=folder,
+                quick=quick,
+                resume=resume,
+                progress=progress_for(sys.stdout),
+                command=command,
+            )
+    except OSError as error:
+        if error.filename is None:  # a full disk names no file
+            error.filename = str(folder)
+        raise
+    except KeyboardInterrupt:
+        if folder.exists():
+            again = _command_line(study, out=out, quick=quick, seed=seed, resume=True)
+            raise _Interrupted(f"interrupted; continue with `{again}`") from None
+        raise _Interrupted("interrupted; nothing was written") from None
+    typer.echo(f"\nReport: {summary.report}")
+    typer.echo(summary.headline)
+    for number, finding in enumerate(summary.findings, 1):
+        typer.echo(f"{number}. {finding}")
+
+
+@app.command("studies")
+def _studies(debug: Debug = False) -> None:
+    """List the packaged studies."""
+    from quantattn.study import DEFAULT_STUDY, packaged_studies
+
+    found = packaged_studies()
+    width = max(len(name) for name in found)
+    for name, description in found.items():
+        mark = " (default)" if name == DEFAULT_STUDY else ""
+        typer.echo(f"{name:<{width}}  {description}{mark}")
+    typer.echo("\nRun one with `quantattn run NAME`; write your own with `quantattn init`.")
+
+
+@app.command("init")
+def _init(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write an annotated study file for your own prices and events."""
+    from quantattn.files import write_text
+    from quantattn.study import study_template
+
+    if file.is_dir():
+        raise UsageError(
+            f"{str(file)!r} is a folder; give a file in it, such as {str(file / 'study.yaml')!r}"
+        )
+    if file.exists() and not force:
+        raise UsageError(f"{str(file)!r} exists; choose another name, or overwrite it with --force")
+    write_text(file, study_template(shlex.quote(str(file))))
+    typer.echo(f"Wrote {file}. Point it at your data, then: quantattn run {shlex.quote(str(file))}")
+
+
+@app.command("report")
+def _report(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    debug: Debug = False,
+) -> None:
+    """Make the report of a finished run again from its tables."""
+    if not run.is_dir():
+        raise UsageError(f"run folder {str(run)!r} does not exist; `quantattn run` makes one under runs/")
+    if not (run / "study.yaml").is_file():
+        raise UsageError(
+            f"{str(run)!r} is not a run folder: it has no study.yaml; give one that `quantattn run` made"
+        )
+    from quantattn.report import write_report
+
+    typer.echo(f"Report: {write_report(run)}")
+
+
+def _command_line(study: str | None, *, out: Path, quick: bool, seed: int | None, resume: bool) -> str:
+    """Spell out a run's command, its folder included, so that it can be given again."""
+    words = ["quantattn", "run", *([study] if study else []), "--out", str(out)]
+    words += ["--quick"] if quick else []
+    words += [] if seed is None else ["--seed", str(seed)]
+    words += ["--resume"] if resume else []
+    return shlex.join(words)
+
+
+def _verdict(error: Exception) -> tuple[int, str]:
+    """Give the exit code and the message of a failure."""
+    if isinstance(error, UsageError):
+        return WRONG_REQUEST, str(error)
+    if isinstance(error, QuantAttnError):
+        return FAILED, str(error)
+    if isinstance(error, _Interrupted):
+        return INTERRUPTED, str(error)
+    if isinstance(error, _COMMAND_LINE_ERRORS):
+        return WRONG_REQUEST, _command_line_fault(error)
+    if any(sign in str(error) for sign in _FULL_DISK) or getattr(error, "errno", None) == errno.ENOSPC:
+        where = getattr(error, "filename", None)
+        return FAILED, f"the disk is full{f': {where}' if where else ''}; free some space, then add --resume"
+    if isinstance(error, MemoryError):
+        return FAILED, "out of memory; use fewer instruments or a later data.start, or try --quick"
+    if isinstance(error, OSError) and error.strerror:
+        return FAILED, f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    text = " ".join(str(error).split())
+    return FAILED, f"unexpected {type(error).__name__}{f': {text}' if text else ''}; run again with --debug"
+
+
+def _command_line_fault(error: Exception) -> str:
+    message: Any = getattr(error, "format_message", error.__str__)()
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "quantattn"
+    return f"{' '.join(str(message).split()).rstrip('.')}; see `{command} --help`"
+
+
+def _complain(message: str) -> None:
+    for line in message.splitlines():
+        typer.echo(f"Error: {line}", err=True)

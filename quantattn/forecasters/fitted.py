@@ -1,0 +1,173 @@
+"""A fitted forecaster: network, encoders, target scale and interval, as one thing to store and to run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from quantattn.encoders import EventEncoder, NumericScaler
+from quantattn.errors import CheckpointError, QuantAttnError
+from quantattn.files import hash_bytes, write_bytes, write_json
+from quantattn.forecasters.config import NetworkConfig
+from quantattn.forecasters.history import FittedEncoders
+from quantattn.forecasters.network import DENOMINATOR, AttentionNetwork
+from quantattn.forecasters.streaming import StreamingForecaster
+
+SCHEMA = 1
+WEIGHTS = "weights.safetensors"
+CONFIG = "forecaster.json"
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """Centre and scale of the target over the training rows.
+
+    Parameters
+    ----------
+    center, scale : float
+        Mean and standard deviation, in units of the target.
+    """
+
+    center: float
+    scale: float
+
+    @classmethod
+    def fit(cls, target: npt.NDArray[np.float64]) -> TargetScale:
+        """Measure the training targets; a constant target has scale one."""
+        spread = float(np.std(target))
+        return cls(float(np.mean(target)), spread if spread > 0 else 1.0)
+
+    def apply(self, target: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Scale a target."""
+        return (target - self.center) / self.scale
+
+    def invert(self, scaled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Give scaled forecasts in units of the target."""
+        return scaled * self.scale + self.center
+
+
+@dataclass(frozen=True)
+class FittedForecaster:
+    """All that a fold learned for one network; enough to forecast live.
+
+    Parameters
+    ----------
+    network : AttentionNetwork
+        In evaluation mode.
+    encoders : FittedEncoders
+        The fold's encoders.
+    target : TargetScale
+        Of the training rows.
+    interval : tuple of float
+        What to add to a forecast for its lower and upper bound, in units of the target.
+    fit_time : int
+        Nanoseconds since the epoch, UTC.
+    seed : int
+        Of the training run.
+    """
+
+    network: AttentionNetwork
+    encoders: FittedEncoders
+    target: TargetScale
+    interval: tuple[float, float]
+    fit_time: int
+    seed: int
+
+    def stream(self) -> StreamingForecaster:
+        """Give a streaming forecaster with empty memories."""
+        return StreamingForecaster(self.network)
+
+    def save(self, folder: Path) -> None:
+        """Write weights (safetensors) and everything else (JSON) into a folder.
+
+        Parameters
+        ----------
+        folder : Path
+            An existing folder.
+        """
+        weights = save({name: value.numpy() for name, value in self.network.state_dict().items()})
+        write_bytes(folder / WEIGHTS, weights)
+        write_json(folder / CONFIG, {**self._config(), "weights_sha256": hash_bytes(weights)})
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "network": self.network.config.to_dict(),
+            "denominator": DENOMINATOR.to_dict(),
+            "event_width": self.network.event_width,
+            "query_width": self.network.query_width,
+            "event_encoder": self.encoders.events.to_dict(),
+            "event_encoder_card": self.encoders.events.card_.to_dict(),
+            "query_scaler": self.encoders.queries.to_dict(),
+            "encoder_cutoff": self.encoders.cutoff,
+            "target": {"center": self.target.center, "scale": self.target.scale},
+            "interval": list(self.interval),
+            "fit_time": self.fit_time,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> FittedForecaster:
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder.
+
+        Returns
+        -------
+        FittedForecaster
+
+        Raises
+        ------
+        CheckpointError
+            If a file is missing, truncated, altered, of another schema or of other sizes.
+        """
+        try:
+            config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+            weights = (folder / WEIGHTS).read_bytes()
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{folder} holds no readable forecaster ({error}); run the study again") from error
+        if not isinstance(config, dict) or config.get("schema") != SCHEMA:
+            found = config.get("schema") if isinstance(config, dict) else type(config).__name__
+            raise CheckpointError(f"{folder / CONFIG} has schema {found}, this version reads {SCHEMA}")
+        if hash_bytes(weights) != config.get("weights_sha256"):
+            raise CheckpointError(f"{folder / WEIGHTS} was altered or cut short after it was written; run again")
+        try:
+            if config["denominator"] != DENOMINATOR.to_dict():
+                raise CheckpointError(
+                    f"{folder / CONFIG} was trained under denominator policy {config['denominator']}, this version "
+                    f"reads under {DENOMINATOR.to_dict()}"
+                )
+            network = AttentionNetwork(
+                NetworkConfig.from_dict(config["network"]), int(config["event_width"]), int(config["query_width"])
+            )
+            network.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in load(weights).items()})
+            encoders = FittedEncoders(
+                EventEncoder.from_dict(config["event_encoder"]),
+                NumericScaler.from_dict(config["query_scaler"]),
+                int(config["encoder_cutoff"]),
+            )
+            lower, upper = config["interval"]
+            forecaster = cls(
+                network.eval(),
+                encoders,
+                TargetScale(**config["target"]),
+                (float(lower), float(upper)),
+                int(config["fit_time"]),
+                int(config["seed"]),
+            )
+        except CheckpointError:
+            raise
+        except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError, QuantAttnError) as error:
+            raise CheckpointError(f"{folder} does not hold a forecaster of this version ({error})") from error
+        return forecaster

@@ -1,0 +1,175 @@
+"""From a point-in-time dataset to the token sequences of a fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from quantattn.encoders import EventEncoder, HashingTextEncoder, NumericScaler
+from quantattn.forecasters.tokens import EntityTokens, Floats, Integers, entity_tokens
+from quantattn.pit import PointInTimeDataset
+from quantattn.pit.timestamps import nanoseconds_of
+
+AS_OF_PREFIX = "asof_"
+
+
+@dataclass(frozen=True)
+class EntityHistory:
+    """The raw sequence of one entity: nothing in it is fitted.
+
+    Parameters
+    ----------
+    events : polars.DataFrame
+        Its own and the market-wide events in canonical order.
+    event_times : ndarray of int64, shape (n,)
+        ``available_at`` in nanoseconds since the epoch, UTC.
+    text : ndarray of float32, shape (n, text_width)
+        Hashed text.
+    rows : ndarray of int64, shape (m,)
+        Its rows of the samples frame, by forecast time.
+    query_times : ndarray of int64, shape (m,)
+        Their forecast times.
+    """
+
+    events: pl.DataFrame
+    event_times: Integers
+    text: Floats
+    rows: Integers
+    query_times: Integers
+
+
+@dataclass(frozen=True)
+class History:
+    """What every fold starts from.
+
+    Parameters
+    ----------
+    samples : polars.DataFrame
+        The dataset's samples.
+    as_of : polars.DataFrame
+        As-of features, aligned with `samples`.
+    events : polars.DataFrame
+        All events of the dataset in canonical order.
+    features : tuple of str
+        Names of the events' numeric features.
+    entities : dict of str to EntityHistory
+        By entity.
+    """
+
+    samples: pl.DataFrame
+    as_of: pl.DataFrame
+    events: pl.DataFrame
+    features: tuple[str, ...]
+    entities: dict[str, EntityHistory]
+
+    @property
+    def as_of_columns(self) -> tuple[str, ...]:
+        """Names of the as-of features."""
+        return tuple(name for name in self.as_of.columns if name.startswith(AS_OF_PREFIX))
+
+
+def read_history(dataset: PointInTimeDataset, text_width: int, entities: tuple[str, ...] | None = None) -> History:
+    """Read the sequences of a dataset and hash their text.
+
+    Parameters
+    ----------
+    dataset : PointInTimeDataset
+        The dataset.
+    text_width : int
+        Width of the hashed text.
+    entities : tuple of str, optional
+        Only these; all of the dataset's by default.
+
+    Returns
+    -------
+    History
+    """
+    samples = dataset.samples
+    hashing = HashingTextEncoder(text_width)
+    times = nanoseconds_of(samples["forecast_time"])
+    owner = samples["entity"].to_numpy()
+    histories = {}
+    for entity in entities if entities is not None else dataset.entities:
+        sequence = dataset.event_sequence(entity)
+        rows = np.flatnonzero(owner == entity).astype(np.int64)
+        histories[entity] = EntityHistory(
+            events=sequence,
+            event_times=nanoseconds_of(sequence["available_at"]),
+            text=hashing.transform(sequence["text"]),
+            rows=rows,
+            query_times=times[rows],
+        )
+    return History(samples, dataset.as_of_features(), dataset.events.frame, dataset.events.features, histories)
+
+
+@dataclass(frozen=True)
+class FittedEncoders:
+    """The encoders of one fold: both fitted on what was visible before `cutoff` alone.
+
+    Parameters
+    ----------
+    events : EventEncoder
+        Encodes event tokens.
+    queries : NumericScaler
+        Scales as-of features.
+    cutoff : int
+        Nanoseconds since the epoch, UTC; only what was available strictly before it was seen.
+    """
+
+    events: EventEncoder
+    queries: NumericScaler
+    cutoff: int
+
+
+def fit_encoders(history: History, cutoff: int, *, text_width: int) -> FittedEncoders:
+    """Fit a fold's encoders.
+
+    Parameters
+    ----------
+    history : History
+        All sequences; what was not available before `cutoff` is not looked at.
+    cutoff : int
+        The fold's first validation forecast (or its first test forecast where there is no validation),
+        nanoseconds since the epoch, UTC.
+    text_width : int
+        Width of the hashed text.
+
+    Returns
+    -------
+    FittedEncoders
+    """
+    events = EventEncoder(text_width=text_width).fit(history.events, history.features, cutoff)
+    # As-of features are known when the last event that they come from is.
+    visible = history.as_of.with_columns(history.samples["max_available_at"].alias("available_at"))
+    queries = NumericScaler().fit(visible, history.as_of_columns, cutoff)
+    return FittedEncoders(events, queries, cutoff)
+
+
+def encode(history: History, encoders: FittedEncoders) -> dict[str, EntityTokens]:
+    """Give the tokens of every entity under a fold's encoders.
+
+    Parameters
+    ----------
+    history : History
+        All sequences.
+    encoders : FittedEncoders
+        The fold's encoders.
+
+    Returns
+    -------
+    dict of str to EntityTokens
+    """
+    queries = encoders.queries.transform(history.as_of)
+    return {
+        entity: entity_tokens(
+            entity,
+            encoded=encoders.events.transform(own.events, text=own.text),
+            event_times=own.event_times,
+            features=queries[own.rows],
+            query_times=own.query_times,
+            rows=own.rows,
+        )
+        for entity, own in history.entities.items()
+    }

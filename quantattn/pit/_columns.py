@@ -1,0 +1,183 @@
+"""Columns of foreign tables as polars columns of text and numbers, with the unusable rows marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from quantattn.errors import EventDataError
+from quantattn.pit._tables import require_columns
+
+_NOT_A_NUMBER: Final = ("", "nan", "na", "n/a", "null", "none", "-", ".")
+
+
+def take_columns(frame: object, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+    """Take the named columns of a table into polars.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame, polars.LazyFrame, pandas.DataFrame or an Arrow table
+        Anything that speaks the Arrow C stream interface counts as an Arrow table; a named level of a
+        pandas index counts as a column.
+    wanted : mapping of str to (str or None)
+        Argument name to column name; None means that the argument was not given.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns wanted and no others.
+
+    Raises
+    ------
+    EventDataError
+        If the table is of another kind, lacks a column, has it twice, or a column cannot be converted.
+    """
+    names = list(dict.fromkeys(name for name in wanted.values() if name is not None))
+    if isinstance(frame, pl.LazyFrame):
+        _require(frame.collect_schema().names(), wanted)
+        return frame.select(names).collect()
+    if isinstance(frame, pd.DataFrame):
+        return _from_pandas(frame, names, wanted)
+    if not isinstance(frame, pl.DataFrame):
+        if not hasattr(frame, "__arrow_c_stream__"):
+            raise EventDataError(
+                f"frame is a {type(frame).__name__}; give a polars or pandas DataFrame or an Arrow table"
+            )
+        try:
+            frame = pl.DataFrame(frame)
+        except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+            raise EventDataError(
+                f"frame is an Arrow table that polars cannot read ({error}); correct it"
+            ) from error
+    _require(frame.columns, wanted)
+    return frame.select(names)
+
+
+def _require(present: Iterable[str], wanted: Mapping[str, str | None]) -> None:
+    require_columns(pl.DataFrame(schema=dict.fromkeys(present, pl.Null())), wanted, EventDataError)
+
+
+def _from_pandas(frame: pd.DataFrame, names: list[str], wanted: Mapping[str, str | None]) -> pl.DataFrame:
+    labels = list(frame.columns)
+    repeated = [name for name in names if labels.count(name) > 1]
+    if repeated:
+        raise EventDataError(f"column {repeated[0]!r} occurs more than once in the frame; keep one of them")
+    if not any(isinstance(label, str) for label in labels):
+        raise EventDataError(f"frame has no column names that are text: {labels[:3]}; flatten or rename them")
+    levels = [name for name in frame.index.names if name is not None and name not in labels]
+    _require([name for name in [*labels, *levels] if isinstance(name, str)], wanted)
+    return pl.DataFrame(
+        [
+            _series_from_pandas(
+                pd.Series(frame.index.get_level_values(name)) if name in levels else frame[name], name
+            )
+            for name in names
+        ]
+    )
+
+
+def _series_from_pandas(series: pd.Series[Any], name: str) -> pl.Series:
+    try:
+        if series.dtype == object:
+            return pl.Series(name, _written_out(series.tolist()))
+        if isinstance(series.dtype, pd.DatetimeTZDtype):
+            # Zones that only pandas can name, such as fixed offsets, do not matter to instants.
+            series = series.dt.tz_convert("UTC")
+        return pl.from_pandas(series.reset_index(drop=True)).alias(name)
+    except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+        raise EventDataError(f"column {name!r} cannot be read ({error}); make it one plain type") from error
+
+
+def _written_out(values: list[Any]) -> list[Any]:
+    """Make Python objects one type: times, and whatever is mixed, become text that says the same."""
+    present = [None if _is_missing(value) else value for value in values]
+    kinds = {type(value) for value in present if value is not None}
+    if any(issubclass(kind, date) for kind in kinds) or len(kinds) > 1:
+        return [value if value is None else _as_written(value) for value in present]
+    return present
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NaT or value is pd.NA or (isinstance(value, float) and value != value)
+
+
+def _as_written(value: Any) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, str | bool | int | float | Decimal | np.generic):
+        return str(value)
+    raise TypeError(f"it mixes text or times with {type(value).__name__}")
+
+
+def as_text(column: pl.Series) -> pl.Series:
+    """Give a column of names or text as String; whole floats become integers first.
+
+    Raises
+    ------
+    EventDataError
+        If the column is of a type that has no plain text.
+    """
+    dtype = column.dtype
+    if dtype.is_float():
+        whole = (column == column.floor()) | column.is_null() | column.is_nan()
+        if not bool(whole.all()):
+            raise EventDataError(
+                f"column {column.name!r} has type {dtype} with fractions, which name nothing; cast it to text"
+            )
+        # pandas turns integers into floats where one of them is missing.
+        return column.fill_nan(None).cast(pl.Int64).cast(pl.String)
+    if dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null, pl.Boolean) or dtype.is_integer():
+        return column.cast(pl.String)
+    raise EventDataError(f"column {column.name!r} has type {dtype}, which is not text; cast it to String")
+
+
+def as_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Give a feature column as Float64 and the rows in which it holds something else.
+
+    Returns
+    -------
+    values : polars.Series of Float64
+        NaN and "no value" are null, minus zero is zero.
+    unreadable : polars.Series of Boolean
+        Text that is no number.
+
+    Raises
+    ------
+    EventDataError
+        If the column is of a type that holds no numbers.
+    """
+    dtype = column.dtype
+    unreadable = pl.repeat(False, column.len(), dtype=pl.Boolean, eager=True)
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        text = column.cast(pl.String).str.strip_chars()
+        values = text.cast(pl.Float64, strict=False)
+        unreadable = values.is_null() & text.is_not_null() & ~text.str.to_lowercase().is_in(_NOT_A_NUMBER)
+    elif dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+        values = column.cast(pl.Float64)
+    else:
+        raise EventDataError(
+            f"column {column.name!r} has type {dtype}, which is not a number; cast it to Float64"
+        )
+    # One zero, so that equal values have equal bits.
+    clean = pl.when(values == 0.0).then(0.0).when(values.is_not_nan()).then(values)
+    return pl.select(clean).to_series().alias(column.name), unreadable
+
+
+def as_revisions(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Give a revision column as Int32 and the rows in which it holds no whole number from 0 on.
+
+    Raises
+    ------
+    EventDataError
+        If the column is of a type that holds no numbers.
+    """
+    values, unreadable = as_numbers(column)
+    whole = (values == values.floor()) & values.is_between(0, np.iinfo(np.int32).max)
+    bad = unreadable | ~whole.fill_null(True)
+    return pl.select(pl.when(~bad).then(values)).to_series().cast(pl.Int32), bad

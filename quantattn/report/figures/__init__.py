@@ -1,0 +1,23 @@
+"""The plots of the report, one file each: static SVG in two widths, no scripts."""
+
+from __future__ import annotations
+
+from quantattn.report.figures.cumulative import cumulative_figure
+from quantattn.report.figures.figure import Figure
+from quantattn.report.figures.fold_quality import fold_quality_figure
+from quantattn.report.figures.latency import latency_figure
+from quantattn.report.figures.non_inferiority import non_inferiority_figure
+from quantattn.report.figures.pairwise import pairwise_figure
+from quantattn.report.figures.scatter import scatter_figure
+from quantattn.report.figures.timeline import timeline_figure
+
+__all__ = [
+    "Figure",
+    "cumulative_figure",
+    "fold_quality_figure",
+    "latency_figure",
+    "non_inferiority_figure",
+    "pairwise_figure",
+    "scatter_figure",
+    "timeline_figure",
+]

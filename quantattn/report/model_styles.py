@@ -1,0 +1,94 @@
+"""One name, colour class, marker and dash per model, the same in every plot and table.
+
+Colours follow the Okabe-Ito palette, darkened where a mark on white needs it. Colour never stands
+alone: markers and dashes differ too. CSS classes come from this file only, never from a model's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ModelStyle:
+    """How a model is named and drawn.
+
+    Attributes
+    ----------
+    name : str
+        The name in the tables (untrusted text).
+    label : str
+        The name for people.
+    css : str
+        The class that sets the colour.
+    marker : str
+        Shape: circle, diamond, square, triangle, cross, wedge.
+    dash : str or None
+        SVG dash pattern of lines; None is solid.
+    """
+
+    name: str
+    label: str
+    css: str
+    marker: str
+    dash: str | None
+
+
+_KNOWN = (
+    ModelStyle("linear", "Linear attention", "m-linear", "circle", None),
+    ModelStyle("softmax", "Softmax twin", "m-softmax", "diamond", "7 3"),
+    ModelStyle("har", "HAR regression", "m-har", "square", "2 3"),
+    ModelStyle("gradient_boosting", "Gradient boosting", "m-gradient-boosting", "wedge", "9 3 2 3"),
+    ModelStyle("ewma", "EWMA", "m-ewma", "triangle", "5 2 2 2"),
+    ModelStyle("mean", "Expanding mean", "m-mean", "cross", "1 3"),
+)
+_OTHER_CLASSES = ("m-other-1", "m-other-2", "m-other-3")
+_OTHER_MARKERS = ("circle", "square", "triangle", "diamond", "wedge", "cross")
+_OTHER_DASHES = (None, "6 2", "3 2")
+
+
+class ModelStyles:
+    """The styles of the models of one study, in reading order: the twins, then the baselines.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The models of the study. Models without a style of their own follow in alphabetical order.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        given = set(names)
+        styles = [style for style in _KNOWN if style.name in given]
+        others = sorted(given - {style.name for style in _KNOWN})
+        for i, name in enumerate(others):
+            styles.append(
+                ModelStyle(
+                    name,
+                    name,
+                    _OTHER_CLASSES[i % len(_OTHER_CLASSES)],
+                    _OTHER_MARKERS[i % len(_OTHER_MARKERS)],
+                    _OTHER_DASHES[i % len(_OTHER_DASHES)],
+                )
+            )
+        self.ordered: tuple[ModelStyle, ...] = tuple(styles)
+        self._by_name = {style.name: style for style in styles}
+
+    def __getitem__(self, name: str) -> ModelStyle:
+        """Give the style of a model; one that is not of the study is drawn in neutral grey."""
+        return self._by_name.get(name) or ModelStyle(name, name, "m-other-1", "circle", None)
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether a model is one of the study's."""
+        return name in self._by_name
+
+    def rank(self, name: str) -> tuple[int, str]:
+        """Give the sort key that puts models in reading order."""
+        for i, style in enumerate(self.ordered):
+            if style.name == name:
+                return i, name
+        return len(self.ordered), name
+
+    def label(self, name: str) -> str:
+        """Give a model's name for people."""
+        return self[name].label

@@ -1,0 +1,1 @@
+"""The sections of the page, one file each: they shape results into words, tables and plots."""

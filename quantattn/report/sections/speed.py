@@ -1,0 +1,169 @@
+"""Latency and training time: the plot, the tables and the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from quantattn.report import formatting
+from quantattn.report.figures import Figure, latency_figure
+from quantattn.report.loading import RunResults
+from quantattn.report.model_styles import ModelStyles
+from quantattn.report.schema import Latency, Percentiles, TrainingRun
+from quantattn.report.tables import Cell, Column, Table
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The section on latency and training.
+
+    Attributes
+    ----------
+    figure : Figure or None
+        Latency against history length.
+    crossover : str
+        One sentence; empty where no curve was measured.
+    backtest, training, curve : Table or None
+    machine : str
+        One line on the machine.
+    missing : str
+        Says why the section is empty; empty where it is not.
+    """
+
+    figure: Figure | None
+    crossover: str
+    backtest: Table | None
+    training: Table | None
+    curve: Table | None
+    machine: str
+    missing: str
+
+
+def speed_section(run: RunResults, styles: ModelStyles) -> Speed:
+    """Shape the section on latency and training."""
+    latency = run.latency or Latency()
+    figure = latency_figure(latency, styles)
+    backtest = _backtest_table(latency, styles) if latency.backtest else None
+    training = _training_table(latency, styles) if latency.training else None
+    nothing = figure is None and backtest is None and training is None
+    return Speed(
+        figure=figure,
+        crossover=_crossover(latency, styles) if figure else "",
+        backtest=backtest,
+        training=training,
+        curve=_curve_table(latency, styles) if latency.curve else None,
+        machine=machine_line(latency.machine),
+        missing="Latency was not measured in this run." if nothing else "",
+    )
+
+
+def machine_line(machine: Mapping[str, Any]) -> str:
+    """Give the machine in one line; what is not known is left out."""
+    parts = []
+    if machine.get("cpu"):
+        parts.append(str(machine["cpu"]))
+    for key, word in (("cores", "core"), ("threads", "thread")):
+        if isinstance(machine.get(key), int):
+            parts.append(formatting.plural(machine[key], word))
+    if isinstance(machine.get("memory_gib"), int | float):
+        parts.append(f"{formatting.significant(float(machine['memory_gib']))}{formatting.SPACE}GiB memory")
+    if machine.get("os"):
+        parts.append(str(machine["os"]))
+    for key, word in (("python", "Python"), ("torch", "torch")):
+        if machine.get(key):
+            parts.append(f"{word} {machine[key]}")
+    return ", ".join(parts)
+
+
+def _crossover(latency: Latency, styles: ModelStyles) -> str:
+    models = {point.model for point in latency.curve}
+    if not {"linear", "softmax"} <= models:
+        return ""
+    first, second = styles.label("linear"), styles.label("softmax")
+    if latency.crossover_history is None:
+        longest = formatting.count(max(point.history for point in latency.curve))
+        return (
+            f"No crossover of {first} and {second} was found at the lengths measured, up to {longest} events."
+        )
+    return (
+        f"The read latencies of {first} and {second} cross at a history of "
+        f"{formatting.count(latency.crossover_history)} events."
+    )
+
+
+def _percentile_cells(measured: Percentiles) -> tuple[Cell, ...]:
+    return tuple(Cell(formatting.microseconds(value)) for value in (measured.p50, measured.p95, measured.p99))
+
+
+_PERCENTILE_COLUMNS = tuple(
+    Column(f"{what} {level}") for what in ("Read", "Update") for level in ("p50", "p95", "p99")
+)
+
+
+def _backtest_table(latency: Latency, styles: ModelStyles) -> Table:
+    rows = tuple(
+        (
+            Cell(styles.label(entry.model), css=f"model {styles[entry.model].css}"),
+            *_percentile_cells(entry.read_us),
+            *_percentile_cells(entry.update_us),
+            Cell(formatting.count(entry.n)),
+        )
+        for entry in sorted(latency.backtest, key=lambda e: styles.rank(e.model))
+    )
+    heads = (Column("Model", numeric=False), *_PERCENTILE_COLUMNS, Column("Timed"))
+    return Table("Latency while the test forecasts were made (streaming path)", heads, rows)
+
+
+def _curve_table(latency: Latency, styles: ModelStyles) -> Table:
+    rows = tuple(
+        (
+            Cell(styles.label(point.model), css=f"model {styles[point.model].css}"),
+            Cell(formatting.count(point.history)),
+            *_percentile_cells(point.read_us),
+            *_percentile_cells(point.update_us),
+            Cell(formatting.microseconds(None if point.cold_start_ms is None else 1e3 * point.cold_start_ms)),
+            Cell(formatting.byte_size(point.state_bytes)),
+        )
+        for point in sorted(latency.curve, key=lambda p: (styles.rank(p.model), p.history))
+    )
+    heads = (
+        Column("Model", numeric=False),
+        Column("History"),
+        *_PERCENTILE_COLUMNS,
+        Column("Cold start"),
+        Column("State"),
+    )
+    return Table("Latency, cold start and state size by history length (events)", heads, rows)
+
+
+def _training_table(latency: Latency, styles: ModelStyles) -> Table:
+    by_model: dict[str, list[TrainingRun]] = {}
+    for entry in latency.training:
+        by_model.setdefault(entry.model, []).append(entry)
+    rows = []
+    for name in sorted(by_model, key=styles.rank):
+        entries = by_model[name]
+        known = [e.seconds for e in entries if e.seconds is not None]
+        speeds = [e.tokens_per_second for e in entries if e.tokens_per_second is not None]
+        epochs = [e.epochs for e in entries if e.epochs is not None]
+        rows.append(
+            (
+                Cell(styles.label(name), css=f"model {styles[name].css}"),
+                Cell(formatting.seconds(sum(known) if known else None)),
+                Cell(formatting.seconds(median(known) if known else None)),
+                Cell(formatting.significant(median(epochs) if epochs else None)),
+                Cell(formatting.significant(median(speeds) if speeds else None)),
+                Cell(formatting.count(len(entries))),
+            )
+        )
+    heads = (
+        Column("Model", numeric=False),
+        Column("Total time"),
+        Column("Median per fit"),
+        Column("Median epochs"),
+        Column("Median tokens per second"),
+        Column("Fits"),
+    )
+    return Table("Training time over all folds and seeds", heads, tuple(rows))

@@ -1,0 +1,180 @@
+"""The study as a whole: its sections in one frozen object, its one YAML text and its hash."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from quantattn.files import hash_json
+from quantattn.study._section import Section
+from quantattn.study._values import DISTINCT, LISTED, Name, Seed
+from quantattn.study._yaml import write_yaml
+from quantattn.study.sections import (
+    AuditConfig,
+    ClockConfig,
+    EncoderConfig,
+    EvaluationConfig,
+    LatencyConfig,
+    NetworkConfig,
+    QuickConfig,
+    TargetConfig,
+    TrainingConfig,
+    WalkForwardConfig,
+    leaves_training,
+)
+from quantattn.study.sources import DataConfig
+
+ModelName = Literal["linear", "softmax", "mean", "ewma", "har", "gradient_boosting"]
+NEED_BARS: Final = frozenset({"ewma", "har"})
+"""Models that read the trailing volatility of the bar events."""
+
+
+class Study(Section):
+    """A whole study, checked; :func:`quantattn.study.load_study` reads one from a file."""
+
+    name: Name
+    """Names the study and its run folders: letters, digits, '_', '-' and '.'."""
+    description: str = ""
+    """One line for people."""
+    seeds: Annotated[tuple[Seed, ...], LISTED, DISTINCT, Field(min_length=1)] = (0,)
+    """The attention networks are trained once for each seed."""
+    data: DataConfig
+    clock: ClockConfig = ClockConfig()
+    target: TargetConfig = TargetConfig(log=True)
+    walk_forward: WalkForwardConfig = WalkForwardConfig()
+    models: Annotated[tuple[ModelName, ...], LISTED, DISTINCT, Field(min_length=1)] = (
+        "linear",
+        "softmax",
+        "mean",
+        "ewma",
+        "har",
+        "gradient_boosting",
+    )
+    """What is compared: the linear twin, its softmax twin, and the baselines."""
+    encoder: EncoderConfig = EncoderConfig()
+    network: NetworkConfig = NetworkConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    audit: AuditConfig = AuditConfig()
+    latency: LatencyConfig = LatencyConfig()
+    quick_run: QuickConfig = QuickConfig()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        needy = [name for name in self.models if name in NEED_BARS]
+        if needy and self.data.market_events is None:
+            raise ValueError(
+                f"models {needy} read the volatility of the bar events; set data.market_events: true or "
+                "leave these models out"
+            )
+        end, start = self.data.end, self.quick_run.start
+        if start is not None and end is not None and start >= end:
+            raise ValueError(f"quick_run.start {start} is not before data.end {end}; give an earlier one")
+        spans = self._quick_spans()
+        if not leaves_training(spans["train_size"], spans["val_size"]):
+            raise ValueError(
+                f"quick_run: val_size {spans['val_size']} leaves nothing of train_size {spans['train_size']} "
+                "to train on; give both sizes in quick_run"
+            )
+        return self
+
+    def quick(self) -> Study:
+        """Give the reduced study that ``--quick`` runs.
+
+        Returns
+        -------
+        Study
+            With fewer instruments, later start, fewer epochs and shorter measurements, as :attr:`quick_run`
+            says; a study that is already reduced comes back unchanged.
+        """
+        less = self.quick_run
+        most = min(less.max_entities, self.data.max_entities or less.max_entities)
+        starts = [day for day in (self.data.start, less.start) if day is not None]
+        shorter = tuple(length for length in self.latency.histories if length <= less.longest_history)
+        return self._with(
+            data={"max_entities": most, "start": max(starts, default=None)},
+            walk_forward=self._quick_spans(),
+            training={"epochs": min(less.epochs, self.training.epochs)},
+            audit={"truncation_instants": min(less.truncation_instants, self.audit.truncation_instants)},
+            latency={
+                "histories": shorter or self.latency.histories[:1],
+                "repeats": min(less.repeats, self.latency.repeats),
+            },
+        )
+
+    def with_seeds(self, *seeds: int) -> Study:
+        """Give the same study with other seeds.
+
+        Parameters
+        ----------
+        *seeds : int
+            Distinct seeds from 0 to 2147483647.
+
+        Returns
+        -------
+        Study
+        """
+        return Study.model_validate(self.model_dump() | {"seeds": seeds})
+
+    def _quick_spans(self) -> dict[str, int | str | None]:
+        less, splits = self.quick_run, self.walk_forward
+        return {
+            "train_size": less.train_size or splits.train_size,
+            "val_size": splits.val_size and (less.val_size or splits.val_size),
+            "test_size": less.test_size or splits.test_size,
+        }
+
+    def _with(self, **changes: dict[str, Any]) -> Study:
+        values = self.model_dump()
+        for section, change in changes.items():
+            values[section] |= change
+        return Study.model_validate(values)
+
+
+def resolved_yaml(study: Study) -> str:
+    """Give the one YAML text of a study, every default written out.
+
+    Parameters
+    ----------
+    study : Study
+        Any study.
+
+    Returns
+    -------
+    str
+        Loading it gives an equal study; equal studies give equal bytes.
+    """
+    return write_yaml(study.model_dump())
+
+
+def results_settings(study: Study) -> dict[str, Any]:
+    """Give everything in a study that can alter its results, as plain JSON values.
+
+    Parameters
+    ----------
+    study : Study
+        As it is run: for ``--quick``, the reduced one.
+
+    Returns
+    -------
+    dict
+        All sections but the description and what ``--quick`` would reduce.
+    """
+    return study.model_dump(mode="json", exclude={"description", "quick_run"})
+
+
+def study_hash(study: Study) -> str:
+    """Give the SHA-256 of :func:`results_settings`.
+
+    Parameters
+    ----------
+    study : Study
+        As it is run: for ``--quick``, the reduced one.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    return hash_json(results_settings(study))

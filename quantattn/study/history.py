@@ -1,0 +1,299 @@
+"""The data stage: from the files that a study names to prices, events, labels and a dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from quantattn.errors import DataError
+from quantattn.files import hash_bytes, hash_file
+from quantattn.forecasters.baselines import TargetKind
+from quantattn.pit import (
+    EventLog,
+    ForecastClock,
+    Labels,
+    PointInTimeDataset,
+    PriceHistory,
+    direction,
+    load_sp500_index,
+    load_sp500_ohlcv,
+    load_us_equities,
+    log_return,
+    market_events,
+    realised_variance,
+    simple_return,
+)
+from quantattn.pit.readers import read_events, read_prices
+from quantattn.pit.timestamps import instants, is_visible
+from quantattn.study.config import Study
+from quantattn.study.sources import DataConfig, IndexSource, PriceSource
+
+PACKAGED = "packaged:"
+_LOADERS = {
+    "packaged:us_equities": load_us_equities,
+    "packaged:sp500_index": load_sp500_index,
+    "packaged:sp500_ohlcv": load_sp500_ohlcv,
+}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a study reads, before anything is joined.
+
+    Parameters
+    ----------
+    prices : PriceHistory
+        Bars of the instruments.
+    index : PriceHistory or None
+        Bars of the market index.
+    own_events : tuple of EventLog
+        One log for each event file.
+    hashes : dict of str to str
+        SHA-256 of each file (of the packaged table's values for packaged data), by the name in the study.
+    """
+
+    prices: PriceHistory
+    index: PriceHistory | None
+    own_events: tuple[EventLog, ...]
+    hashes: dict[str, str]
+
+    def cut(self, moment: int) -> Sources:
+        """Keep only what was available strictly before an instant (nanoseconds since the epoch, UTC)."""
+        at = instants([moment])
+        return Sources(
+            prices=self.prices.cut(moment),
+            index=None if self.index is None else self.index.cut(moment),
+            own_events=tuple(
+                EventLog.from_valid(log.frame.filter(is_visible(pl.col("available_at"), pl.lit(at[0]))), log.features)
+                for log in self.own_events
+            ),
+            hashes=self.hashes,
+        )
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Rows of the event files that were refused, by reason."""
+        counts: Counter[str] = Counter()
+        for log in self.own_events:
+            counts.update(log.rejects["reason"].to_list())
+        return dict(sorted(counts.items()))
+
+
+def _read_bars(source: PriceSource | IndexSource, entities: tuple[str, ...] | None) -> tuple[pl.DataFrame, str]:
+    if source.source.startswith(PACKAGED):
+        frame = _LOADERS[source.source]()
+        return frame, hash_bytes(frame.write_csv().encode())
+    path = Path(source.source)
+    columns: dict[str, Any] = {}
+    if isinstance(source, PriceSource):
+        columns = {name: getattr(source, name) for name in ("entity", "open", "high", "low", "volume", "name")}
+        columns["entities"] = entities
+    else:
+        columns = {"name": "index"}
+    frame = read_prices(path, session=source.session or "date", close=source.close, **columns)
+    return frame, hash_file(path)
+
+
+def _within(frame: pl.DataFrame, start: date | None, end: date | None) -> pl.DataFrame:
+    if start is not None:
+        frame = frame.filter(pl.col("session") >= start)
+    if end is not None:
+        frame = frame.filter(pl.col("session") <= end)
+    return frame
+
+
+def _choose(frame: pl.DataFrame, data: DataConfig) -> pl.DataFrame:
+    if "entity" not in frame.columns:
+        return frame
+    present = sorted(frame["entity"].unique().to_list())
+    if data.entities is not None:
+        lacking = sorted(set(data.entities) - set(present))
+        if lacking:
+            raise DataError(
+                f"data.entities names {lacking[:3]}, which {data.prices.source} has no prices for; it has {present[:12]}"
+            )
+        present = [name for name in present if name in data.entities]
+    return frame.filter(pl.col("entity").is_in(present[: data.max_entities]))
+
+
+def _price_history(source: PriceSource | IndexSource, frame: pl.DataFrame, data: DataConfig) -> PriceHistory:
+    single = "entity" not in frame.columns
+    name = source.name if isinstance(source, PriceSource) else "index"
+    if isinstance(source, IndexSource):
+        name = "SP500" if source.source.startswith("packaged:sp500") else "the index"
+    figures = {
+        figure: figure
+        for figure in ("open", "high", "low", "volume")
+        if isinstance(source, PriceSource) and figure in frame.columns
+    }
+    return PriceHistory.from_frame(
+        frame,
+        session="session",
+        close="close",
+        entity=None if single else "entity",
+        name=name if single else None,
+        calendar=data.calendar,
+        latency=data.latency,
+        gaps=data.gaps,
+        **figures,  # type: ignore[arg-type]
+    )
+
+
+def load_sources(study: Study) -> Sources:
+    """Read and check every file that a study names.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+
+    Returns
+    -------
+    Sources
+
+    Raises
+    ------
+    DataError
+        If a file breaks the data contract.
+    """
+    data = study.data
+    frame, digest = _read_bars(data.prices, data.entities)
+    hashes = {data.prices.source: digest}
+    frame = _choose(_within(frame, data.start, data.end), data)
+    if frame.is_empty():
+        raise DataError(
+            f"{data.prices.source} has no bars between {data.start} and {data.end}; widen data.start and data.end"
+        )
+    prices = _price_history(data.prices, frame, data)
+    index = None
+    if data.index is not None:
+        bars, hashes[data.index.source] = _read_bars(data.index, None)
+        bars = _within(bars, data.start, data.end)
+        if "entity" in bars.columns:
+            bars = bars.drop("entity")
+        index = _price_history(data.index, bars, data)
+    logs = []
+    for source in data.events:
+        path = Path(source.path)
+        log = read_events(
+            path,
+            event_time=source.event_time,
+            available_at=source.available_at,
+            entity=source.entity,
+            event_id=source.event_id,
+            text=source.text,
+            kind=source.kind,
+            revision=source.revision,
+            features=source.features,
+            time_zone=source.time_zone,
+            date_only=source.date_only,
+            calendar=data.calendar,
+            latency=source.latency,
+            scheduled=source.scheduled,
+        )
+        hashes[source.path] = hash_file(path)
+        logs.append(log)
+    return Sources(prices, index, tuple(logs), hashes)
+
+
+def build_events(study: Study, sources: Sources) -> EventLog:
+    """Make the event log of a study: its own events and those made from prices.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+    sources : Sources
+        What it reads, whole or cut.
+
+    Returns
+    -------
+    EventLog
+        Without the events of instruments that the study leaves out.
+    """
+    logs = list(sources.own_events)
+    if study.data.market_events is not None:
+        options = study.data.market_events.model_dump()
+        logs.append(market_events(sources.prices, index=sources.index, **options))
+    log = EventLog.concat(logs)
+    chosen = study.data.entities is not None or study.data.max_entities is not None
+    if not chosen:
+        return log
+    kept = log.frame.filter(pl.col("entity").is_null() | pl.col("entity").is_in(sources.prices.entities))
+    return EventLog.from_valid(kept, log.features)
+
+
+def build_clock(study: Study, sources: Sources) -> ForecastClock:
+    """Make the forecast clock of a study, over the sessions that its prices span."""
+    sessions = sources.prices.frame["session"]
+    first, last = sessions.min(), sessions.max()
+    assert isinstance(first, date) and isinstance(last, date)  # a price history is never empty
+    clock = study.clock
+    return ForecastClock.sessions(
+        study.data.calendar,
+        start=first,
+        end=last,
+        at=clock.at,
+        offset=clock.offset,
+        every=clock.every,
+        time_zone=clock.time_zone,
+    )
+
+
+def build_labels(study: Study, sources: Sources, clock: ForecastClock) -> Labels:
+    """Measure the target of a study at every forecast time."""
+    target = study.target
+    horizon, lag = target.horizon, target.execution_lag
+    if target.name == "realised_variance":
+        return realised_variance(
+            sources.prices, clock, horizon=horizon, log=bool(target.log), execution_lag=lag
+        )
+    if target.name == "direction":
+        return direction(
+            sources.prices, clock, horizon=horizon, dead_band=target.dead_band or 0.0, execution_lag=lag
+        )
+    measure = simple_return if target.name == "simple_return" else log_return
+    return measure(sources.prices, clock, horizon=horizon, execution_lag=lag)
+
+
+def build_dataset(study: Study, sources: Sources) -> PointInTimeDataset:
+    """Join events, clock and labels of a study.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+    sources : Sources
+        What it reads.
+
+    Returns
+    -------
+    PointInTimeDataset
+    """
+    clock = build_clock(study, sources)
+    return PointInTimeDataset(
+        build_events(study, sources), clock, build_labels(study, sources, clock), scope=study.data.scope
+    )
+
+
+def target_kind(study: Study) -> TargetKind:
+    """Say what a study's target measures."""
+    kinds: dict[str, TargetKind] = {"realised_variance": "variance", "direction": "direction"}
+    return kinds.get(study.target.name, "return")
+
+
+def target_description(study: Study) -> str:
+    """Say in words what a study forecasts."""
+    span = "the next session" if study.target.horizon == 1 else f"the next {study.target.horizon} sessions"
+    names = {
+        "realised_variance": "log realised variance" if study.target.log else "realised variance",
+        "simple_return": "simple return",
+        "log_return": "log return",
+        "direction": "direction",
+    }
+    return f"{names[study.target.name]} of {span}"

@@ -1,0 +1,84 @@
+"""From the forecasts of one unit of work to rows of the forecasts table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from quantattn.pit.timestamps import instants
+from quantattn.walkforward.fold import Fold
+from quantattn.walkforward.forecast_schema import FORECAST_SCHEMA
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TestForecasts:
+    """Forecasts of a fold's test rows, aligned with ``fold.test``.
+
+    Parameters
+    ----------
+    y_pred : ndarray of float64, shape (m,)
+        In units of the target.
+    interval : tuple of float
+        What to add for the lower and the upper bound.
+    update_us, read_us : ndarray of float64, shape (m,), or None
+        Microseconds that the streaming path took; None for models that do not stream.
+    """
+
+    __test__ = False  # not a test case, in spite of its name
+
+    y_pred: Floats
+    interval: tuple[float, float]
+    update_us: Floats | None = None
+    read_us: Floats | None = None
+
+
+def forecast_rows(
+    samples: pl.DataFrame, fold: Fold, forecasts: TestForecasts, *, study: str, model: str, seed: int
+) -> pl.DataFrame:
+    """Give the rows of the forecasts table for one model, seed and fold.
+
+    Parameters
+    ----------
+    samples : polars.DataFrame
+        The dataset's samples.
+    fold : Fold
+        The fold.
+    forecasts : TestForecasts
+        Its test forecasts.
+    study, model : str
+        Names.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    polars.DataFrame
+        With the columns and types of ``FORECAST_SCHEMA``.
+    """
+    nothing = pl.Series([None] * len(fold.test), dtype=pl.Float64)
+
+    def latency(values: Floats | None) -> pl.Series:
+        return nothing if values is None else pl.Series(values).fill_nan(None)
+
+    lower, upper = forecasts.interval
+    return (
+        samples[fold.test]
+        .with_columns(
+            pl.lit(study).alias("study"),
+            pl.lit(model).alias("model"),
+            pl.lit(seed).alias("seed"),
+            pl.lit(fold.index).alias("fold"),
+            pl.Series("y_pred", forecasts.y_pred),
+            pl.Series("y_lower", forecasts.y_pred + lower),
+            pl.Series("y_upper", forecasts.y_pred + upper),
+            instants(np.full(len(fold.test), fold.fit_time), "fit_time"),
+            latency(forecasts.update_us).alias("update_us"),
+            latency(forecasts.read_us).alias("read_us"),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in FORECAST_SCHEMA.items())
+    )

@@ -1,0 +1,147 @@
+"""Units of work on disk: one folder for each fold, model and seed, written whole, known by its hashes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from quantattn.errors import CheckpointError
+from quantattn.files import atomic_directory, hash_file, write_json
+from quantattn.walkforward.forecast_schema import FORECAST_SCHEMA
+
+SCHEMA = 1
+RECORD = "unit.json"
+FORECASTS = "forecasts.parquet"
+LOG = "log.json"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One model trained with one seed in one fold.
+
+    Parameters
+    ----------
+    fold : int
+        The fold's number.
+    model : str
+        The model's name.
+    seed : int
+        The seed.
+    """
+
+    fold: int
+    model: str
+    seed: int
+
+    def folder(self, run: Path) -> Path:
+        """Give the unit's folder in a run directory."""
+        return run / "folds" / str(self.fold) / f"{self.model}-{self.seed}"
+
+
+def write_unit(
+    unit: Unit,
+    run: Path,
+    *,
+    inputs: str,
+    forecasts: pl.DataFrame,
+    log: dict[str, Any],
+    extra: Callable[[Path], None] | None = None,
+) -> None:
+    """Write a finished unit, whole or not at all.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit.
+    run : Path
+        The run directory.
+    inputs : str
+        Hash of everything that decides the unit's results.
+    forecasts : polars.DataFrame
+        Its rows of the forecasts table.
+    log : dict
+        What happened, as JSON values.
+    extra : callable, optional
+        Writes further files into the folder that it is given.
+    """
+    with atomic_directory(unit.folder(run)) as folder:
+        forecasts.write_parquet(folder / FORECASTS, compression="zstd")
+        write_json(folder / LOG, log)
+        if extra is not None:
+            extra(folder)
+        files = {file.name: hash_file(file) for file in sorted(folder.iterdir())}
+        write_json(folder / RECORD, {"schema": SCHEMA, "inputs": inputs, "files": files})
+
+
+def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
+    """Say why a stored unit cannot be used again; None if it can.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit.
+    run : Path
+        The run directory.
+    inputs : str
+        Hash of everything that decides the unit's results now.
+
+    Returns
+    -------
+    str or None
+        ``"absent"``, or what is wrong with it.
+    """
+    folder = unit.folder(run)
+    if not folder.exists():
+        return "absent"
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        files = dict(record["files"])
+        stored, schema = record["inputs"], record["schema"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its record cannot be read"
+    if schema != SCHEMA:
+        return f"it was written in schema {schema}"
+    if stored != inputs:
+        return "data, code, settings or versions have changed since it was written"
+    if set(files) != {file.name for file in folder.iterdir()} - {RECORD}:
+        return "files are missing or strange"
+    altered = [name for name, digest in files.items() if hash_file(folder / name) != digest]
+    return f"{altered[0]} was altered or cut short" if altered else None
+
+
+def read_forecasts(unit: Unit, run: Path) -> pl.DataFrame:
+    """Read a unit's rows of the forecasts table.
+
+    Raises
+    ------
+    CheckpointError
+        If they cannot be read or have other columns.
+    """
+    path = unit.folder(run) / FORECASTS
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); run again with --resume") from error
+    if dict(frame.schema) != FORECAST_SCHEMA:
+        raise CheckpointError(f"{path} has columns {frame.columns}, not those of a forecasts table")
+    return frame
+
+
+def read_log(unit: Unit, run: Path) -> dict[str, Any]:
+    """Read what happened in a unit.
+
+    Raises
+    ------
+    CheckpointError
+        If it cannot be read.
+    """
+    path = unit.folder(run) / LOG
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); run again with --resume") from error
