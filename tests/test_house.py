@@ -380,6 +380,10 @@ def test_the_wheel_holds_the_package_and_works_from_any_folder(tmp_path):
     }
     assert set(names) == on_disk | {f"quantattn/_data/{name}" for name in ("README.md", *PACKAGED_FILES)}
 
+    # A folder of that name beside the installed package belongs to somebody else.
+    (tmp_path / "site" / "data").mkdir()
+    for name in PACKAGED_FILES:
+        (tmp_path / "site" / "data" / name).write_text("not ours")
     program = (
         "import quantattn, quantattn.pit.packaged as packaged\n"
         "print(quantattn.__file__)\n"

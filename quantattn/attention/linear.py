@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from quantattn.attention.backends import Problem, Visibility, resolve_backend
+from quantattn.attention.backends import Problem, Solution, Visibility, resolve_backend
 from quantattn.attention.denominator import Denominator, RaiseDenominator
 from quantattn.attention.features import FeatureMap, resolve_feature_map
-from quantattn.attention.finite import emptied, looks_finite, nonfinite_rows, reached
+from quantattn.attention.finite import reached
 from quantattn.attention.health import AttentionHealth
+from quantattn.attention.prepare import Prepared, prepare
 from quantattn.attention.ratio import divide
 from quantattn.attention.state import AttentionState, check_state, state_fingerprint
 from quantattn.attention.validation import (
@@ -22,7 +22,7 @@ from quantattn.attention.validation import (
     check_mask,
     check_visibility,
 )
-from quantattn.errors import DenominatorError, FeatureMapError, ShapeError
+from quantattn.errors import DenominatorError, ShapeError
 
 _RAISE = Denominator.raise_()
 
@@ -150,21 +150,9 @@ def linear_attention(
     name, solve = resolve_backend(backend, reads=query.shape[2], keys=key.shape[2])
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     with torch.autocast(query.device.type, enabled=False):
-        prepared = _prepare(query.to(dtype), key.to(dtype), value.to(dtype), mask, map_)
+        prepared = prepare(query.to(dtype), key.to(dtype), value.to(dtype), mask, map_)
         stateful = return_state or initial_state is not None
         fingerprint = state_fingerprint(map_, denominator) if stateful else ""
-        start = pending = None
-        if initial_state is not None:
-            check_state(
-                initial_state,
-                batch=query.shape[0],
-                heads=query.shape[1],
-                features=prepared.key.shape[-1],
-                values=value.shape[-1],
-                fingerprint=fingerprint,
-            )
-            start = torch.cat([initial_state.S, initial_state.z[..., None]], -1).to(dtype)
-            pending = initial_state.pending
         problem = Problem(
             query=prepared.query,
             key=prepared.key,
@@ -173,109 +161,67 @@ def linear_attention(
             counts=counts,
             key_mask=mask,
             log_decay=decay,
-            state=start,
-            pending=pending,
+            state=None if initial_state is None else _start(initial_state, prepared, fingerprint),
+            pending=None if initial_state is None else initial_state.pending,
             chunk_size=chunk_size,
             want_state=return_state,
         )
         solution = solve(problem)
-        read = solution.read
+        lost = None
         if prepared.poisoned is not None:
             lost = reached(prepared.poisoned.keys, counts, visibility) | prepared.poisoned.queries
-            read = torch.where(lost[..., None], torch.nan, read)
         scale = None
         if not isinstance(denominator, RaiseDenominator):
-            scale = read_decay
-            if solution.since is not None:
-                scale = solution.since if scale is None else scale + solution.since
-        output, denominators = divide(read, scale, denominator)
-        state = None
-        if return_state:
-            assert solution.state is not None
-            final = solution.state
-            if prepared.poisoned is not None:
-                lost = prepared.poisoned.keys.any(-1)[..., None, None]
-                final = torch.where(lost, torch.nan, final)
-            written = mask.sum(-1) if mask is not None else torch.full_like(_first(query), key.shape[2])
-            before = 0 if initial_state is None else initial_state.count
-            state = AttentionState(
-                S=final[..., :-1],
-                z=final[..., -1],
-                count=before + written,
-                pending=solution.pending,
-                fingerprint=fingerprint,
-                as_of=None if initial_state is None else initial_state.as_of,
-            )
+            # In a plain ratio the time up to the read cancels: applying it could only cost digits.
+            scale = _sum(solution.since, read_decay)
+        output, denominators = divide(solution.read, scale, lost, denominator)
+        state = _finish(initial_state, prepared, mask, solution, fingerprint) if return_state else None
     health = AttentionHealth(name, map_.name, denominator, denominators)
     return LinearAttentionOutput(output.to(query.dtype), state, health)
 
 
-def _first(query: Tensor) -> Tensor:
-    return torch.zeros(query.shape[0], dtype=torch.int64, device=query.device)
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
-class _Poison(NamedTuple):
-    """Rows that hold something non-finite."""
-
-    queries: Tensor
-    """``(B, H, Tq)`` bool."""
-    keys: Tensor
-    """``(B, H, T)`` bool; never True for a masked key."""
-
-
-class _Prepared(NamedTuple):
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    poisoned: _Poison | None
+def _start(state: AttentionState, prepared: Prepared, fingerprint: str) -> Tensor:
+    """Return a checked initial state as one tensor ``(B, H, r, d_v + 1)``."""
+    batch, heads, _, features = prepared.key.shape
+    check_state(
+        state,
+        batch=batch,
+        heads=heads,
+        features=features,
+        values=prepared.value.shape[-1] - 1,
+        fingerprint=fingerprint,
+    )
+    return torch.cat([state.S, state.z[..., None]], -1).to(prepared.key.dtype)
 
 
-def _prepare(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, feature_map: FeatureMap
-) -> _Prepared:
-    """Map to features, zero those of masked keys, append the column of ones.
-
-    A non-finite row must reach the reads that see it and nothing else, forward and backward, whereas
-    zero times NaN is NaN in a matrix product. So such rows are emptied before and after the map and marked;
-    the reads that see one are made NaN afterwards.
-    """
-    poisoned = None
-    if not looks_finite(query, key, value):
-        bad_query, bad_key = nonfinite_rows(query), nonfinite_rows(key, value)
-        query, key, value = emptied(query, bad_query), emptied(key, bad_key), emptied(value, bad_key)
-        poisoned = _Poison(bad_query, bad_key)
-    query_features = _features(feature_map, query, "query")
-    key_features = _features(feature_map, key, "key", mask)
-    if not (feature_map.stays_finite or looks_finite(query_features, key_features)):
-        bad_query, bad_key = nonfinite_rows(query_features), nonfinite_rows(key_features)
-        query_features, key_features = emptied(query_features, bad_query), emptied(key_features, bad_key)
-        if poisoned is not None:
-            bad_query, bad_key = bad_query | poisoned.queries, bad_key | poisoned.keys
-        poisoned = _Poison(bad_query, bad_key)
-    if poisoned is not None:
-        if mask is not None:
-            poisoned = _Poison(poisoned.queries, poisoned.keys & mask[:, None])
-        # The map may turn an emptied key into something: elu+1 of zero is one.
-        key_features = emptied(key_features, poisoned.keys)
-    return _Prepared(query_features, key_features, pad(value, (0, 1), value=1.0), poisoned)
-
-
-def _features(feature_map: FeatureMap, x: Tensor, argument: str, mask: Tensor | None = None) -> Tensor:
-    features = feature_map(x)
-    expected = (*x.shape[:-1], feature_map.width(x.shape[-1]))
-    if tuple(features.shape) != expected:
-        raise FeatureMapError(
-            f"feature_map: {feature_map.name!r} made shape {tuple(features.shape)} of {argument} "
-            f"{tuple(x.shape)}, but its width() announces {expected}."
-        )
-    if mask is not None:
-        features = features * mask[:, None, :, None].to(features.dtype)
-    if not feature_map.positive and features.numel() and bool((features.detach() < 0).any()):
-        batch, head, row, column = (features.detach() < 0).nonzero()[0].tolist()
-        raise FeatureMapError(
-            f"{argument}: feature map {feature_map.name!r} gave "
-            f"{float(features[batch, head, row, column]):g} at batch {batch}, head {head}, position {row}; "
-            "similarities must be nonnegative. "
-            "Make the input nonnegative, or use a map such as 'elu1'."
-        )
-    return features
+def _finish(
+    before: AttentionState | None,
+    prepared: Prepared,
+    mask: Tensor | None,
+    solution: Solution,
+    fingerprint: str,
+) -> AttentionState:
+    """Return the state after the last key."""
+    assert solution.state is not None
+    final = solution.state
+    if prepared.poisoned is not None:
+        final = torch.where(prepared.poisoned.keys.any(-1)[..., None, None], torch.nan, final)
+    batch, _, length, _ = prepared.key.shape
+    if mask is None:
+        count = torch.full((batch,), length, dtype=torch.int64, device=final.device)
+    else:
+        count = mask.sum(-1)
+    return AttentionState(
+        S=final[..., :-1],
+        z=final[..., -1],
+        count=count if before is None else before.count + count,
+        pending=solution.pending,
+        fingerprint=fingerprint,
+        as_of=None if before is None else before.as_of,
+    )

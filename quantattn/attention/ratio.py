@@ -12,7 +12,9 @@ from quantattn.attention.denominator import Denominator, FloorDenominator, Prior
 from quantattn.errors import DenominatorError, ShapeError
 
 
-def divide(read: Tensor, log_scale: Tensor | None, policy: Denominator) -> tuple[Tensor, Tensor]:
+def divide(
+    read: Tensor, log_scale: Tensor | None, lost: Tensor | None, policy: Denominator
+) -> tuple[Tensor, Tensor]:
     """Divide the sums of a read by its sum of similarities.
 
     Parameters
@@ -21,6 +23,9 @@ def divide(read: Tensor, log_scale: Tensor | None, policy: Denominator) -> tuple
         ``(B, H, Tq, d_v + 1)``; the last column is the sum of similarities.
     log_scale : Tensor or None
         ``(B, H, Tq)`` float64: log decay to apply to the sums first. It cancels in a plain ratio.
+    lost : Tensor or None
+        ``(B, H, Tq)`` bool: reads that met a non-finite input. They become NaN, and stand aside meanwhile,
+        since their gradient, zero times NaN, would spoil that of other reads.
     policy : Denominator
         What to do about the sum.
 
@@ -31,17 +36,27 @@ def divide(read: Tensor, log_scale: Tensor | None, policy: Denominator) -> tuple
     denominator : Tensor
         ``(B, H, Tq)``, detached: the sum of similarities before the policy touched it.
     """
-    if isinstance(policy, RaiseDenominator):
-        denominator = read[..., -1].detach().clone()
-        _refuse_unusable(denominator)
-        return _Ratio.apply(read), denominator  # type: ignore[no-untyped-call]
     if log_scale is not None:
         read = read * log_scale.exp().to(read.dtype)[..., None]
     denominator = read[..., -1].detach().clone()
+    if lost is not None:
+        read = torch.where(lost[..., None], 1.0, read)
+        denominator = torch.where(lost, torch.nan, denominator)
+    output = _apply(policy, read, denominator)
+    if lost is not None:
+        output = torch.where(lost[..., None], torch.nan, output)
+    return output, denominator
+
+
+def _apply(policy: Denominator, read: Tensor, denominator: Tensor) -> Tensor:
+    if isinstance(policy, RaiseDenominator):
+        _refuse_unusable(denominator)
+        output: Tensor = _Ratio.apply(read)  # type: ignore[no-untyped-call]
+        return output
     if isinstance(policy, FloorDenominator):
-        return read[..., :-1] / read[..., -1:].clamp(min=policy.eps), denominator
+        return read[..., :-1] / read[..., -1:].clamp(min=policy.eps)
     if isinstance(policy, PriorDenominator):
-        return _with_prior(read, policy), denominator
+        return _with_prior(read, policy)
     raise DenominatorError(
         f"denominator: {type(policy).__name__} is not a policy; "
         "use Denominator.raise_(), .floor() or .prior()."

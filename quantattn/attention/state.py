@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,7 +13,6 @@ from torch import Tensor
 from quantattn.attention.denominator import Denominator
 from quantattn.attention.features import FeatureMap
 from quantattn.errors import ClockError, StateError
-from quantattn.files import canonical_json
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def state_fingerprint(feature_map: FeatureMap, denominator: Denominator) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(feature_map: str, denominator: Denominator) -> str:
-    content = canonical_json({"feature_map": feature_map, "denominator": denominator.to_dict()})
+    content = json.dumps({"feature_map": feature_map, "denominator": denominator.to_dict()}, sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 

@@ -229,9 +229,9 @@ def _moments(column: pl.Series) -> tuple[float, float, int]:
         return float(values[0]), 0.0, int(values.size)
     # fsum rounds once, so the result is the same in every order and on every platform.
     try:
-        mean = math.fsum(values) / values.size
+        mean = math.fsum(values.tolist()) / values.size
         with np.errstate(over="raise"):
-            variance = math.fsum((values - mean) ** 2) / values.size
+            variance = math.fsum(((values - mean) ** 2).tolist()) / values.size
     except (OverflowError, FloatingPointError) as error:
         raise EncoderError(
             f"column {column.name!r} holds values up to {np.abs(values).max():.3g}, whose variance "

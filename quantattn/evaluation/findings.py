@@ -132,7 +132,7 @@ def _speed_finding(latency: Mapping[str, Any]) -> str:
 
 
 def _backtest_speed(latency: Mapping[str, Any]) -> str | None:
-    reads = {row["model"]: row["read_us"] for row in latency.get("backtest") or [] if row.get("read_us")}
+    reads = {row["model"]: row["read_us"] for row in latency.get("backtest") or [] if _was_timed(row)}
     shown = [
         f"{_time(reads[model]['p50'])} with {_name(model)} (p99 {_time(reads[model]['p99'])})"
         for model in (_REFERENCE, _TWIN)
@@ -150,7 +150,7 @@ def _curve_speed(latency: Mapping[str, Any]) -> str | None:
     reads = {
         (row["model"], row["history"]): row["read_us"]["p50"]
         for row in latency.get("curve") or []
-        if row.get("read_us")
+        if _was_timed(row)
     }
     both = [history for model, history in reads if model == _REFERENCE and (_TWIN, history) in reads]
     if not both:
@@ -179,6 +179,10 @@ def _training_speed(latency: Mapping[str, Any]) -> str | None:
         f"training took {linear:.3g} s with linear and {softmax:.3g} s with softmax attention"
         f"{_ratio(linear, softmax)}"
     )
+
+
+def _was_timed(row: Mapping[str, Any]) -> bool:
+    return (row.get("read_us") or {}).get("p50") is not None
 
 
 def _ratio(linear: float, softmax: float) -> str:
@@ -252,7 +256,7 @@ def _interval(pair: Mapping[str, Any], loss: float | None, alpha: float) -> str:
     if pair["low"] is None or not loss:
         return ""
     low, high = (100 * pair[name] / loss for name in ("low", "high"))
-    return f" ({100 * (1 - alpha):g} % interval {low:+.2f} % to {high:+.2f} %)"
+    return f", {100 * (1 - alpha):g} % interval {low:+.2f} % to {high:+.2f} %"
 
 
 def _p(p_value: float) -> str:

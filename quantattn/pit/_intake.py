@@ -280,7 +280,7 @@ def _drop_duplicates(sieve: _Sieve, events: pl.DataFrame, columns: ColumnMap) ->
     )
     for reason, chosen in (
         ("conflicting_duplicate", judged.filter("conflicting")),
-        ("duplicate", judged.filter(~pl.col("conflicting") & pl.col("later"))),
+        ("duplicate", judged.filter("later")),
     ):
         bad = np.zeros(sieve.table.height, dtype=bool)
         bad[chosen["row"].to_numpy()] = True

@@ -66,7 +66,8 @@ def _from_pandas(column: pd.Series[Any], error: type[DataError]) -> pl.Series:
         return pl.from_pandas(column)
     except (pl.exceptions.PolarsError, ArrowException, TypeError, ValueError) as fault:
         raise error(
-            f"column {column.name!r} cannot be converted ({fault}); give it one plain type, or drop it if it is not needed"
+            f"column {column.name!r} cannot be converted ({fault}); "
+            "give it one plain type, or drop it if it is not needed"
         ) from fault
 
 

@@ -131,6 +131,8 @@ class PriceHistory:
             raise UsageError(f"stamps={stamps!r} is unknown; use 'session', 'start' or 'end'")
         if gaps not in ("raise", "drop"):
             raise UsageError(f"gaps={gaps!r} is unknown; use 'raise' or 'drop'")
+        if not isinstance(close, str):
+            raise UsageError(f"close={close!r} names no column; every bar needs its close")
         delay = latency_nanoseconds(latency)
         table = to_polars(frame, index_column=session or event_time or "session", error=PriceDataError)
         session, event_time = _stamp_columns(table, stamps, session, event_time)
@@ -244,7 +246,7 @@ def _stamp_columns(
             session = next((name for name in ("session", "date") if name in table.columns), None)
         if session is None:
             raise PriceDataError(
-                f"no column dates the bars; pass session= with one of "
+                "no column dates the bars (a pandas index needs its column's name); pass session= with one of "
                 f"{', '.join(map(repr, table.columns[:12]))}"
             )
     elif event_time is None:

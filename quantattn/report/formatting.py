@@ -205,6 +205,11 @@ def words(items: Sequence[str]) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def sentence(text: str) -> str:
+    """Give a text with a capital at its start."""
+    return text[:1].upper() + text[1:]
+
+
 def plural(n: int, one: str, many: str | None = None) -> str:
     """Give a count with its noun: "1 fold", "5 folds"."""
     return f"{count(n)} {one if n == 1 else (many or one + 's')}"

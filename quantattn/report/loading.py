@@ -19,6 +19,13 @@ MANIFEST_SCHEMA = 1
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+_FAMILIES = {
+    "text": "text",
+    "integer": "an integer type",
+    "real": "a floating type",
+    "time": "Datetime('ns', 'UTC')",
+}
+
 _FORECAST_COLUMNS = {
     "model": "text",
     "seed": "integer",
@@ -154,7 +161,7 @@ def _read_forecasts(path: Path) -> pl.DataFrame:
         _fail(path, f"the file is not a readable Parquet file ({str(error).splitlines()[0]})")
     for name, family in _FORECAST_COLUMNS.items():
         if not _is_of_family(frame.schema[name], family):
-            _fail(path, f"column {name!r} has type {frame.schema[name]}, not a {family} type")
+            _fail(path, f"column {name!r} has type {frame.schema[name]}, not {_FAMILIES[family]}")
     if frame.is_empty():
         _fail(path, "the file holds no forecasts")
     return frame

@@ -38,7 +38,7 @@ _KNOWN = (
         "R² out of sample",
         "higher",
         "number",
-        "share of the expanding mean's squared error that the model removes; 0 is no better than that mean",
+        "share of the historical mean's squared error that the model removes; 0 is no better than that mean",
     ),
     MetricWords("mse", "MSE", "lower", "number", "mean squared error"),
     MetricWords("mae", "MAE", "lower", "number", "mean absolute error"),

@@ -19,7 +19,9 @@ class ModelStyle:
     name : str
         The name in the tables (untrusted text).
     label : str
-        The name for people.
+        The name as a heading.
+    phrase : str
+        The name inside a sentence.
     css : str
         The class that sets the colour.
     marker : str
@@ -30,18 +32,26 @@ class ModelStyle:
 
     name: str
     label: str
+    phrase: str
     css: str
     marker: str
     dash: str | None
 
 
 _KNOWN = (
-    ModelStyle("linear", "Linear attention", "m-linear", "circle", None),
-    ModelStyle("softmax", "Softmax twin", "m-softmax", "diamond", "7 3"),
-    ModelStyle("har", "HAR regression", "m-har", "square", "2 3"),
-    ModelStyle("gradient_boosting", "Gradient boosting", "m-gradient-boosting", "wedge", "9 3 2 3"),
-    ModelStyle("ewma", "EWMA", "m-ewma", "triangle", "5 2 2 2"),
-    ModelStyle("mean", "Expanding mean", "m-mean", "cross", "1 3"),
+    ModelStyle("linear", "Linear attention", "linear attention", "m-linear", "circle", None),
+    ModelStyle("softmax", "Softmax attention", "softmax attention", "m-softmax", "diamond", "7 3"),
+    ModelStyle("har", "HAR regression", "HAR", "m-har", "square", "2 3"),
+    ModelStyle(
+        "gradient_boosting",
+        "Gradient boosting",
+        "gradient boosting",
+        "m-gradient-boosting",
+        "wedge",
+        "9 3 2 3",
+    ),
+    ModelStyle("ewma", "EWMA", "EWMA", "m-ewma", "triangle", "5 2 2 2"),
+    ModelStyle("mean", "Historical mean", "the historical mean", "m-mean", "cross", "1 3"),
 )
 _OTHER_CLASSES = ("m-other-1", "m-other-2", "m-other-3")
 _OTHER_MARKERS = ("circle", "square", "triangle", "diamond", "wedge", "cross")
@@ -66,6 +76,7 @@ class ModelStyles:
                 ModelStyle(
                     name,
                     name,
+                    name,
                     _OTHER_CLASSES[i % len(_OTHER_CLASSES)],
                     _OTHER_MARKERS[i % len(_OTHER_MARKERS)],
                     _OTHER_DASHES[i % len(_OTHER_DASHES)],
@@ -76,7 +87,7 @@ class ModelStyles:
 
     def __getitem__(self, name: str) -> ModelStyle:
         """Give the style of a model; one that is not of the study is drawn in neutral grey."""
-        return self._by_name.get(name) or ModelStyle(name, name, "m-other-1", "circle", None)
+        return self._by_name.get(name) or ModelStyle(name, name, name, "m-other-1", "circle", None)
 
     def __contains__(self, name: object) -> bool:
         """Say whether a model is one of the study's."""
@@ -90,5 +101,9 @@ class ModelStyles:
         return len(self.ordered), name
 
     def label(self, name: str) -> str:
-        """Give a model's name for people."""
+        """Give a model's name as a heading."""
         return self[name].label
+
+    def phrase(self, name: str) -> str:
+        """Give a model's name inside a sentence."""
+        return self[name].phrase

@@ -131,8 +131,15 @@ class Metrics(_Record):
     models: tuple[ModelMetrics, ...] = Field(min_length=1)
 
 
+class SeedDifference(_Record):
+    """The mean loss difference of one seed."""
+
+    seed: int
+    mean_difference: float | None
+
+
 class PairedComparison(_Record):
-    """Loss of `model` less loss of `against`, with its interval and test."""
+    """Loss of `model` less loss of `against`, its interval and test; `reason` says why there is none."""
 
     model: str
     against: str
@@ -144,6 +151,8 @@ class PairedComparison(_Record):
     n: int
     hac_lags: int | None = None
     verdict: str | None
+    reason: str | None = None
+    by_seed: tuple[SeedDifference, ...] = ()
 
 
 class NonInferiority(_Record):
@@ -159,6 +168,7 @@ class NonInferiority(_Record):
     p_value: float | None
     non_inferior: bool
     equivalent: bool
+    reason: str | None = None
 
 
 class ModelConfidenceSet(_Record):
@@ -167,6 +177,7 @@ class ModelConfidenceSet(_Record):
     size: float
     included: tuple[str, ...]
     p_values: dict[str, float | None] = {}
+    reason: str | None = None
 
 
 class CumulativePoint(_Record):
@@ -197,13 +208,21 @@ class Percentiles(_Record):
     p99: float | None = None
 
 
+def _no_timing(value: object) -> object:
+    return {} if value is None else value
+
+
+Timing = Annotated[Percentiles, BeforeValidator(_no_timing)]
+"""Latency percentiles; null where nothing was timed."""
+
+
 class LatencyPoint(_Record):
     """Latency of one model at one history length (events)."""
 
     model: str
     history: int
-    update_us: Percentiles = Percentiles()
-    read_us: Percentiles = Percentiles()
+    update_us: Timing = Percentiles()
+    read_us: Timing = Percentiles()
     cold_start_ms: float | None = None
     state_bytes: int | None = None
     n: int | None = None
@@ -214,8 +233,8 @@ class BacktestLatency(_Record):
 
     model: str
     n: int | None = None
-    update_us: Percentiles = Percentiles()
-    read_us: Percentiles = Percentiles()
+    update_us: Timing = Percentiles()
+    read_us: Timing = Percentiles()
 
 
 class TrainingRun(_Record):

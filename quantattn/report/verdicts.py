@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quantattn.report.formatting import sentence
 from quantattn.report.model_styles import ModelStyles
-from quantattn.report.schema import AuditVerdict, CheckVerdict, NonInferiority
+from quantattn.report.schema import AuditVerdict, CheckVerdict, NonInferiority, PairedComparison
 
 
 @dataclass(frozen=True)
@@ -30,28 +31,30 @@ def badge(verdict: AuditVerdict | CheckVerdict) -> Badge:
     return _BADGES[verdict]
 
 
-def comparison_words(verdict: str | None, model: str, against: str, styles: ModelStyles) -> str:
+def comparison_words(pair: PairedComparison, styles: ModelStyles) -> str:
     """Give the verdict of a paired comparison with the models' names for people.
 
-    A verdict that is none of the three known ones is given as it stands; null is "not testable".
+    Without a p-value no test was possible, whatever the verdict says; a verdict that is none of the three
+    known ones is given as it stands.
     """
-    if verdict is None:
-        return "not testable"
+    if pair.verdict is None or pair.p_value is None:
+        return "no test possible"
     known = {
         "no difference found": "no difference found",
-        f"{model} better": f"{styles.label(model)} better",
-        f"{against} better": f"{styles.label(against)} better",
+        f"{pair.model} better": f"{styles.label(pair.model)} better",
+        f"{pair.against} better": f"{styles.label(pair.against)} better",
     }
-    return known.get(verdict, verdict)
+    return known.get(pair.verdict, pair.verdict)
 
 
 def non_inferiority_words(test: NonInferiority, styles: ModelStyles) -> str:
-    """Give the outcome of the non-inferiority test as one sentence."""
-    first, second = styles.label(test.model), styles.label(test.against)
-    if test.difference is None:
-        return f"Whether {first} is inferior to {second} could not be tested."
+    """Give the outcome of the non-inferiority test in words."""
+    first, second = styles.phrase(test.model), styles.phrase(test.against)
+    if test.difference is None or test.p_value is None:
+        why = f": {test.reason}" if test.reason else ""
+        return f"Whether {first} is inferior to {second} could not be tested{why}."
     if test.equivalent and test.non_inferior:
-        return f"{first} is not inferior to {second}, and the two are equivalent within the margin."
+        return sentence(f"{first} is not inferior to {second}; the two are equivalent within the margin.")
     if test.non_inferior:
-        return f"{first} is not inferior to {second} at the margin; equivalence is not shown."
-    return f"Not shown: that {first} is no worse than {second} by more than the margin."
+        return sentence(f"{first} is not inferior to {second} at the margin; equivalence is not shown.")
+    return f"It is not shown that {first} is no worse than {second} by the margin."

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import polars as pl
 
@@ -11,24 +14,20 @@ from quantattn.errors import StudyError
 from quantattn.study._section import Section
 from quantattn.study._values import PACKAGED, nearest
 from quantattn.study.config import Study
-from quantattn.study.sources import IndexSource, PriceSource
 
-_BAR_COLUMNS = ("close", "session", "event_time")
+_BAR_COLUMNS = ("session", "close")
 _PRICE_COLUMNS = (*_BAR_COLUMNS, "entity", "open", "high", "low", "volume")
-_EVENT_COLUMNS = (
-    "event_time",
-    "available_at",
-    "entity",
-    "event_id",
-    "revision",
-    "kind",
-    "text",
-)
-_DATES = ("session", "date")
+_EVENT_COLUMNS = ("event_time", "available_at", "entity", "event_id", "revision", "kind", "text")
 _SHOWN = 12
 
-_Named = tuple[str, tuple[str, ...]]
-"""A key of the study, and the columns any of which will do."""
+
+class _File(NamedTuple):
+    """A data file, and the columns that the study names in it, each with its key."""
+
+    key: str
+    path: Path
+    separator: str | None
+    named: list[tuple[str, str]]
 
 
 def check_columns(study: Study, *, source: str) -> None:
@@ -47,49 +46,58 @@ def check_columns(study: Study, *, source: str) -> None:
         If a file cannot be read as what its name says, or lacks a column; the message names the dotted
         key, the file and the nearest column.
     """
-    for key, path, named in _files(study):
-        have = _header(path, f"{source}: {key}")
-        for field, accepted in named:
-            if not set(accepted) & set(have):
+    for file in _files(study):
+        have = _header(file, source)
+        for field, column in file.named:
+            if column not in have:
+                lone = "; give separator if its fields are not parted by commas" if len(have) == 1 else ""
                 raise StudyError(
-                    f"{source}: {key}.{field}: {path.name} has no column "
-                    f"{' or '.join(map(repr, accepted))}{nearest(accepted[0], have)}; it has {_shown(have)}"
+                    f"{source}: {file.key}.{field}: {file.path.name} has no column {column!r}"
+                    f"{nearest(column, have)}; it has {_shown(have)}{lone}"
                 )
 
 
-def _files(study: Study) -> Iterator[tuple[str, Path, list[_Named]]]:
+def _files(study: Study) -> Iterator[_File]:
     data = study.data
-    bars: list[tuple[str, PriceSource | IndexSource, tuple[str, ...]]] = [
-        ("data.prices", data.prices, _PRICE_COLUMNS)
-    ]
-    if data.index is not None:
-        bars.append(("data.index", data.index, _BAR_COLUMNS))
-    for key, section, fields in bars:
-        if not section.source.startswith(PACKAGED):
-            dated = section.session is not None or section.event_time is not None
-            dates: list[_Named] = [] if dated else [("session", _DATES)]
-            yield key, Path(section.source), _named(section, fields) + dates
+    if not data.prices.source.startswith(PACKAGED):
+        prices = data.prices
+        yield _File("data.prices", Path(prices.source), prices.separator, _named(prices, _PRICE_COLUMNS))
+    if data.index is not None and not data.index.source.startswith(PACKAGED):
+        index = data.index
+        yield _File("data.index", Path(index.source), index.separator, _named(index, _BAR_COLUMNS))
     for position, events in enumerate(data.events):
-        features: list[_Named] = [(f"features[{i}]", (column,)) for i, column in enumerate(events.features)]
-        yield f"data.events[{position}]", Path(events.path), _named(events, _EVENT_COLUMNS) + features
+        features = [(f"features[{number}]", column) for number, column in enumerate(events.features)]
+        named = _named(events, _EVENT_COLUMNS) + features
+        yield _File(f"data.events[{position}]", Path(events.path), events.separator, named)
 
 
-def _named(section: Section, fields: tuple[str, ...]) -> list[_Named]:
+def _named(section: Section, fields: tuple[str, ...]) -> list[tuple[str, str]]:
     values = ((field, getattr(section, field)) for field in fields)
-    return [(field, (column,)) for field, column in values if column is not None]
+    return [(field, column) for field, column in values if column is not None]
 
 
 def _shown(columns: list[str]) -> str:
     return ", ".join(columns[:_SHOWN]) + (", ..." if len(columns) > _SHOWN else "")
 
 
-def _header(path: Path, key: str) -> list[str]:
+def _open_text(path: Path) -> TextIO:
+    if path.name.lower().endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _header(file: _File, source: str) -> list[str]:
+    name = file.path.name.lower()
     try:
-        if path.suffix.lower() == ".parquet":
-            return list(pl.read_parquet_schema(path))
-        return pl.scan_csv(path, infer_schema=False).collect_schema().names()
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        if name.endswith((".parquet", ".pq")):
+            return list(pl.read_parquet_schema(file.path))
+        separator = file.separator or ("\t" if ".tsv" in file.path.suffixes[-2:] else ",")
+        with _open_text(file.path) as text:
+            return next(csv.reader(text, delimiter=separator))
+    except StopIteration:
+        reason = "it is empty"
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
+    except (pl.exceptions.PolarsError, gzip.BadGzipFile, EOFError, csv.Error) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise StudyError(
-            f"{key}: {str(path)!r} cannot be read as {path.suffix} ({reason}); write it anew"
-        ) from error
+    raise StudyError(f"{source}: {file.key}: {str(file.path)!r} cannot be read ({reason}); write it anew")

@@ -23,7 +23,7 @@ from quantattn.errors import TimestampError
 from quantattn.pit.timestamps import duration_nanoseconds
 
 PACKAGED: Final = "packaged:"
-DATA_SUFFIXES: Final = (".csv", ".parquet")
+DATA_SUFFIXES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 MAX_SEED: Final = 2**31 - 1
 """Seeds are stored as Int32 in the forecasts table."""
 
@@ -152,6 +152,12 @@ def _entity(value: Any) -> str:
     return value
 
 
+def _separator(value: str) -> str:
+    if len(value) != 1 or not value.isascii() or value in '\r\n"':
+        raise ValueError(f"{value!r} is not one ASCII character; write for example ';' or \"\\t\"")
+    return value
+
+
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     twice = sorted({str(value) for value in values if values.count(value) > 1})
     if twice:
@@ -167,8 +173,8 @@ def _ascending(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _data_file(value: str, info: ValidationInfo) -> str:
     """Resolve a path against the folder of the study file, and see that it is there."""
-    if Path(value).suffix.lower() not in DATA_SUFFIXES:
-        raise ValueError(f"{value!r} is neither a .csv nor a .parquet file; convert it to one of them")
+    if not value.lower().endswith(DATA_SUFFIXES):
+        raise ValueError(f"{value!r} is no data file; convert it to one of {', '.join(DATA_SUFFIXES)}")
     context: dict[str, Any] = info.context or {}
     if "folder" not in context:
         return value
@@ -232,7 +238,10 @@ Entity = Annotated[str, BeforeValidator(_entity)]
 """The name of an instrument as it stands in the data."""
 
 DataFile = Annotated[str, AfterValidator(_data_file)]
-"""The path of a CSV or Parquet file; absolute once a study file has been loaded."""
+"""The path of a text or Parquet table; absolute once a study file has been loaded."""
+
+Separator = Annotated[str, AfterValidator(_separator)]
+"""One ASCII character."""
 
 Count = Annotated[int, Field(ge=1)]
 """A whole number from 1."""

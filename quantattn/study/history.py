@@ -34,6 +34,7 @@ from quantattn.study.config import Study
 from quantattn.study.sources import DataConfig, IndexSource, PriceSource
 
 PACKAGED = "packaged:"
+INDEX_NAME = "the index"
 _LOADERS = {
     "packaged:us_equities": load_us_equities,
     "packaged:sp500_index": load_sp500_index,
@@ -69,7 +70,9 @@ class Sources:
             prices=self.prices.cut(moment),
             index=None if self.index is None else self.index.cut(moment),
             own_events=tuple(
-                EventLog.from_valid(log.frame.filter(is_visible(pl.col("available_at"), pl.lit(at[0]))), log.features)
+                EventLog.from_valid(
+                    log.frame.filter(is_visible(pl.col("available_at"), pl.lit(at[0]))), log.features
+                )
                 for log in self.own_events
             ),
             hashes=self.hashes,
@@ -89,13 +92,14 @@ def _read_bars(source: PriceSource | IndexSource, entities: tuple[str, ...] | No
         frame = _LOADERS[source.source]()
         return frame, hash_bytes(frame.write_csv().encode())
     path = Path(source.source)
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = {"name": INDEX_NAME}
     if isinstance(source, PriceSource):
         columns = {name: getattr(source, name) for name in ("entity", "open", "high", "low", "volume", "name")}
-        columns["entities"] = entities
-    else:
-        columns = {"name": "index"}
-    frame = read_prices(path, session=source.session or "date", close=source.close, **columns)
+        if source.close is None:
+            columns["entities"] = entities
+    frame = read_prices(
+        path, session=source.session, close=source.close, separator=source.separator, **columns
+    )
     return frame, hash_file(path)
 
 
@@ -123,9 +127,9 @@ def _choose(frame: pl.DataFrame, data: DataConfig) -> pl.DataFrame:
 
 def _price_history(source: PriceSource | IndexSource, frame: pl.DataFrame, data: DataConfig) -> PriceHistory:
     single = "entity" not in frame.columns
-    name = source.name if isinstance(source, PriceSource) else "index"
-    if isinstance(source, IndexSource):
-        name = "SP500" if source.source.startswith("packaged:sp500") else "the index"
+    name = source.name if isinstance(source, PriceSource) else INDEX_NAME
+    if source.source.startswith("packaged:sp500") and not (isinstance(source, PriceSource) and source.name):
+        name = "SP500"
     figures = {
         figure: figure
         for figure in ("open", "high", "low", "volume")
@@ -195,6 +199,7 @@ def load_sources(study: Study) -> Sources:
             calendar=data.calendar,
             latency=source.latency,
             scheduled=source.scheduled,
+            separator=source.separator,
         )
         hashes[source.path] = hash_file(path)
         logs.append(log)

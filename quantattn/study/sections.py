@@ -147,8 +147,6 @@ class NetworkConfig(Section):
     """Feature map of the linear twin."""
     half_lives: Annotated[tuple[HalfLife | None, ...], LISTED] | None = ("7D", "30D", "91D", None)
     """Half-life of each head's memory, null for a head that never forgets; null for no decay at all."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of activations dropped in training."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -187,10 +185,8 @@ class EvaluationConfig(Section):
     """Confidence of the intervals around every figure."""
     alpha: Share = 0.05
     """Level of the tests."""
-    margin: PositiveFloat = 0.05
-    """Non-inferiority margin of linear against softmax, read as margin_rule says."""
-    margin_rule: Literal["share", "absolute"] = "share"
-    """`share` of the softmax twin's mean loss, or an `absolute` difference of mean losses."""
+    margin: PositiveFloat = 0.02
+    """Non-inferiority margin of linear against softmax, as a share of the softmax twin's mean loss."""
 
 
 class AuditConfig(Section):

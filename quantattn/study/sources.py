@@ -17,9 +17,9 @@ from quantattn.study._values import (
     DataFile,
     Day,
     Entity,
-    HalfLife,
     Latency,
     PositiveFloat,
+    Separator,
     Share,
     Text,
     Zone,
@@ -31,63 +31,35 @@ PACKAGED_SERIES: Final = ("sp500_index", "sp500_ohlcv")
 
 
 class _Bars(Section):
-    """How the columns of a bar file are to be read."""
+    """A file of daily bars."""
 
     source: str
     """`packaged:NAME` or the path of a data file."""
-    close: Text = "close"
+    session: Text = "date"
+    """Column of session dates, local to the exchange."""
+    close: Text | None = "close"
     """Column of closing prices, positive."""
-    session: Text | None = None
-    """Column of session dates; null takes `session` or `date`, whichever the file has."""
-    event_time: Text | None = None
-    """Column of time stamps, for files that have no session dates."""
-    stamps: Literal["session", "start", "end"] = "session"
-    """What a time stamp marks: the bar's start or its end; `session` when there are dates."""
-    bar_length: HalfLife | None = None
-    """How long a bar lasts; needed where stamps mark its start."""
-    time_zone: Zone | None = None
-    """Zone of stamps that carry none; stamps without any declared zone are refused."""
+    separator: Separator | None = None
+    """Character between fields; null for a comma, or a tab in .tsv files."""
 
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, given: Any) -> Any:
-        """Let ``prices: FILE`` stand for ``prices: {source: FILE}``; packaged series name themselves."""
-        if isinstance(given, str):
-            given = {"source": given}
-        if not isinstance(given, dict):
-            return given
-        source = given.get("source")
-        if "entity" in cls.model_fields and source in [PACKAGED + name for name in PACKAGED_SERIES]:
-            return {"entity": None, "name": str(source).removeprefix(PACKAGED)} | given
-        return given
-
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        if self.session is not None and self.event_time is not None:
-            raise ValueError(
-                "session and event_time are both given; keep session where bars carry dates, event_time "
-                "where they carry time stamps"
-            )
-        if (self.stamps == "session") != (self.event_time is None):
-            raise ValueError(
-                f"stamps is {self.stamps!r}, but "
-                + ("there is no event_time; " if self.event_time is None else "the bars have an event_time; ")
-                + "write 'session' for dates, 'start' or 'end' for time stamps"
-            )
-        if self.stamps == "start" and self.bar_length is None:
-            raise ValueError("stamps mark the start of bars; give bar_length, for example '1D'")
-        return self
+        """Let ``prices: FILE`` stand for ``prices: {source: FILE}``."""
+        return {"source": given} if isinstance(given, str) else given
 
 
 class PriceSource(_Bars):
-    """The bars of the instruments to be forecast."""
+    """The daily bars of the instruments to be forecast."""
 
     source: Annotated[str, source_of(PACKAGED_PANELS + PACKAGED_SERIES)]
-    """`packaged:us_equities` (20 US large caps, 1990 to 2022), or the path of a CSV or Parquet file."""
+    """`packaged:us_equities` (20 US large caps, 1990 to 2022), or the path of a data file."""
+    close: Text | None = "close"
+    """Column of closing prices; null for a wide file, with one column of them for each instrument."""
     entity: Text | None = "entity"
-    """Column that names the instrument; null when the file holds one instrument."""
+    """Column that names the instrument; null when the file is wide or holds one instrument."""
     name: Text | None = None
-    """The instrument's name, when entity is null."""
+    """The name of a file's one instrument; null otherwise."""
     open: Text | None = None
     """Column of opening prices, if any."""
     high: Text | None = None
@@ -97,28 +69,53 @@ class PriceSource(_Bars):
     volume: Text | None = None
     """Column of traded volume, if any."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, given: Any) -> Any:
+        """See besides that a wide file and a single series have no column of entities unless one is given."""
+        if isinstance(given, str):
+            given = {"source": given}
+        if not isinstance(given, dict):
+            return given
+        source = given.get("source")
+        if source in [PACKAGED + name for name in PACKAGED_SERIES]:
+            return {"entity": None, "name": str(source).removeprefix(PACKAGED)} | given
+        if given.get("name") is not None or ("close" in given and given["close"] is None):
+            return {"entity": None} | given
+        return given
+
     @model_validator(mode="after")
-    def _named(self) -> Self:
-        if (self.entity is None) == (self.name is None):
+    def _agree(self) -> Self:
+        if self.close is None:
+            extra = ("entity", "name", "open", "high", "low", "volume")
+            given = [key for key in extra if getattr(self, key) is not None]
+            if given:
+                raise ValueError(
+                    f"{', '.join(given)} belong to a long file; with close: null the file is wide, so make "
+                    "them null"
+                )
+        elif (self.entity is None) == (self.name is None):
             raise ValueError(
-                "give entity (the column that names the instrument) or name (of a file's one instrument): "
+                "give entity (the column that names the instrument) or name (of a file's one instrument); "
                 + ("neither is given" if self.entity is None else "both are given")
             )
         return self
 
 
 class IndexSource(_Bars):
-    """The bars of the market index, from which market-wide events are made."""
+    """The daily bars of the market index, from which market-wide events are made."""
 
     source: Annotated[str, source_of(PACKAGED_SERIES)]
-    """`packaged:sp500_index`, or the path of a CSV or Parquet file with one series."""
+    """`packaged:sp500_index`, or the path of a data file with one series."""
+    close: Text = "close"
+    """Column of closing prices, positive."""
 
 
 class EventSource(Section):
     """One file of dated events of your own: headlines, filings, releases."""
 
     path: DataFile
-    """A CSV or Parquet file, one event version a row."""
+    """A data file, one event version a row."""
     event_time: Text
     """Column: when it happened, or the period that it describes."""
     available_at: Text | None = None
@@ -143,6 +140,8 @@ class EventSource(Section):
     """Time from publication until this system has it."""
     scheduled: bool = False
     """Whether an event may be announced before it happens (available_at before event_time)."""
+    separator: Separator | None = None
+    """Character between fields; null for a comma, or a tab in .tsv files."""
 
 
 class MarketEvents(Section):

@@ -36,4 +36,4 @@ FORECAST_SCHEMA: Final[dict[str, pl.DataType]] = {
 """Columns of ``forecasts.parquet`` in order, with their types."""
 
 NULLABLE: Final = ("y_lower", "y_upper", "max_available_at", "update_us", "read_us")
-"""Columns that may be null: models without intervals, forecasts that saw nothing, models that do not stream."""
+"""Columns that may be null: no interval, nothing visible, no streaming."""

@@ -73,6 +73,7 @@ REFUSED = [
     ("2024-11-29T24:00Z", "unreadable_time"),
     ("2024-11-29T18:60Z", "unreadable_time"),
     ("2024-11-29T18:00:61Z", "unreadable_time"),
+    ("2024-11-29T18:58:60Z", "unreadable_time"),
     ("2024-11-29T18:00:00.1234567891Z", "unreadable_time"),
     ("2024-11-29T18:00+16:00", "unreadable_time"),
     ("2024-11-29T18:00+05:60", "unreadable_time"),
@@ -165,8 +166,9 @@ DATES = [
     # A New York day ends after Tokyo has opened on the next date.
     ("XTKS", NEW_YORK, "2024-11-25", "2024-11-25T05:00:00", "2024-11-27T00:00:00"),
     ("XTKS", "Asia/Tokyo", "2024-11-25", "2024-11-24T15:00:00", "2024-11-26T00:00:00"),
-    # A Tokyo day is over when New York opens on the same date, which is not a later one.
     ("XNYS", "Asia/Tokyo", "2024-11-25", "2024-11-24T15:00:00", "2024-11-26T14:30:00"),
+    # An Auckland day is over when New York opens on the same date, which is not a later one.
+    ("XNYS", "Pacific/Auckland", "2024-11-25", "2024-11-24T11:00:00", "2024-11-26T14:30:00"),
     # A session that opens at the very instant at which the date ends counts.
     ("24/7", "UTC", "2024-11-25", "2024-11-25T00:00:00", "2024-11-26T00:00:00"),
     # The clocks skip midnight.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -189,9 +190,7 @@ def test_labels_equal_a_loop_over_the_sessions(
             window = range(entry, entry + horizon + 1)
             values = [column[n] if 0 <= n < len(column) else None for n in window]
             if None not in values:
-                total = sum(
-                    math.log(b / a) ** 2 for a, b in zip(values[:-1], values[1:], strict=True) if a and b
-                )
+                total = sum(math.log(b / a) ** 2 for a, b in pairwise(values) if a and b)
                 expected[entity, second] = total if total > 0 else "zero_variance"
             elif entry < there[0]:
                 expected[entity, second] = "no_price"
@@ -260,7 +259,7 @@ def test_impossible_targets_are_refused(options: dict[str, Any], words: str) -> 
 
 
 def test_other_bad_arguments() -> None:
-    with pytest.raises(LabelError, match="dead_band=-0.1"):
+    with pytest.raises(LabelError, match=r"dead_band=-0\.1"):
         direction(prices(), clock("2019-11-26T20:45"), dead_band=-0.1)
     with pytest.raises(TimestampError, match="execution_lag='5'"):
         log_return(prices(), clock("2019-11-26T20:45"), execution_lag="5")

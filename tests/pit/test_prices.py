@@ -211,6 +211,7 @@ def bad(column: str, value: Any, row: int = 2) -> pl.DataFrame:
             r"low is above high",
         ),
         (TABLE, {"stamps": "begin"}, UsageError, r"stamps='begin'"),
+        (TABLE, {"close": None}, UsageError, r"close=None names no column"),
         (TABLE, {"gaps": "fill"}, UsageError, r"gaps='fill'"),
         (TABLE, {"stamps": "end"}, UsageError, r"needs event_time="),
         (TABLE, {"event_time": "session"}, UsageError, r"event_time='session' is read only with"),

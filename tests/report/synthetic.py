@@ -237,7 +237,8 @@ def _metrics(options: RunOptions, folds: list[dict[str, Any]]) -> dict[str, Any]
 
 def _comparisons(options: RunOptions, folds: list[dict[str, Any]]) -> dict[str, Any]:
     draw = np.random.default_rng(11)
-    rivals = [m for m in options.models if m != "linear"]
+    reference = "linear" if "linear" in options.models else options.models[0]
+    rivals = [m for m in options.models if m != reference]
     size = 1.0 if options.kind == "variance" else 1e-3
     means = {
         "softmax": -0.0021,
@@ -257,10 +258,10 @@ def _comparisons(options: RunOptions, folds: list[dict[str, Any]]) -> dict[str, 
         mean = means.get(rival, 0.004) * size
         half = halves.get(rival, 0.006) * size
         found = abs(mean) > half
-        winner = "linear" if mean < 0 else rival
+        winner = reference if mean < 0 else rival
         pairwise.append(
             {
-                "model": "linear",
+                "model": reference,
                 "against": rival,
                 "mean_difference": mean,
                 "low": mean - half,
@@ -270,12 +271,20 @@ def _comparisons(options: RunOptions, folds: list[dict[str, Any]]) -> dict[str, 
                 "n": count,
                 "hac_lags": 6,
                 "verdict": f"{winner} better" if found else "no difference found",
+                "reason": None,
+                "by_seed": [
+                    {"seed": s, "mean_difference": mean * (1 + 0.2 * i)} for i, s in enumerate(options.seeds)
+                ],
             }
         )
         path = np.cumsum(draw.normal(-mean, half * 4, count))
         for i, value in enumerate(path):
             moment = (start + timedelta(weeks=i)).strftime("%Y-%m-%dT%H:%M:%SZ")
             cumulative.append({"forecast_time": moment, "against": rival, "value": float(value)})
+    for i, first in enumerate(rivals):
+        for second in rivals[i + 1 :]:
+            pairwise.append({**pairwise[0], "model": first, "against": second, "by_seed": []})
+            pairwise[-1].update(verdict="no difference found", p_value=0.4)
     test = None
     if options.non_inferiority and "softmax" in options.models:
         test = {
@@ -289,10 +298,11 @@ def _comparisons(options: RunOptions, folds: list[dict[str, Any]]) -> dict[str, 
             "p_value": 0.00004,
             "non_inferior": True,
             "equivalent": True,
+            "reason": None,
         }
     included = [m for m in ("linear", "softmax", "har") if m in options.models]
     return {
-        "reference": "linear",
+        "reference": reference,
         "loss": "squared error",
         "alpha": 0.05,
         "pairwise": pairwise,

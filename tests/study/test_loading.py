@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from quantattn.errors import StudyError, UsageError
@@ -204,24 +206,21 @@ def test_an_absolute_path_stays(write: Write, folder: Path) -> None:
             "study: quick_run.start 2002-01-01 is not before",
         ),
         (_prices("{source: prices.csv, session: date, entity: null}"), "data.prices: give entity"),
-        (_prices("{source: prices.csv, session: date, name: AAA}"), "both are given"),
+        (_prices("{source: prices.csv, entity: entity, name: AAA}"), "both are given"),
         (
-            _prices("{source: prices.csv, session: date, event_time: t, stamps: end}"),
-            "session and event_time are both",
+            _prices("{source: prices.csv, close: null, entity: entity}"),
+            "data.prices: entity belong to a long file",
         ),
+        (_prices("{source: prices.csv, close: null, name: AAA, low: l}"), "name, low belong to a long file"),
         (
-            _prices("{source: prices.csv, event_time: date}"),
-            "data.prices: stamps is 'session', but the bars have",
+            _prices("{source: prices.csv, separator: ';;'}"),
+            "data.prices.separator: ';;' is not one ASCII character",
         ),
-        (
-            _prices("{source: prices.csv, stamps: end}"),
-            "data.prices: stamps is 'end', but there is no event_time",
-        ),
-        (_prices("{source: prices.csv, event_time: date, stamps: start}"), "stamps mark the start of bars"),
+        (_data("index: {source: index.csv, close: null}"), "data.index.close: None came where a text"),
         # data files
         (_prices("price.csv"), "does not exist; relative paths start at the study file's folder"),
-        (_prices("."), "data.prices.source: '.' is neither a .csv nor a .parquet file"),
-        (_prices("prices.xlsx"), "data.prices.source: 'prices.xlsx' is neither a .csv nor a .parquet file"),
+        (_prices("."), "data.prices.source: '.' is no data file; convert it to one of .csv"),
+        (_prices("prices.xlsx"), "data.prices.source: 'prices.xlsx' is no data file; convert it to one of"),
         (_data("events: [{path: none.csv, event_time: t}]"), "data.events[0].path: "),
         (
             _prices("{source: prices.csv, close: Close}"),
@@ -231,7 +230,7 @@ def test_an_absolute_path_stays(write: Write, folder: Path) -> None:
             _prices("{source: index.csv, session: date}"),
             "data.prices.entity: index.csv has no column 'entity'",
         ),
-        (_prices("events.csv"), "data.prices.close: events.csv has no column 'close'"),
+        (_prices("events.csv"), "data.prices.session: events.csv has no column 'date'"),
         (
             _data("events: [{path: events.csv, event_time: published_at, features: [score, sore]}]"),
             "data.events[0].features[1]: events.csv has no column 'sore' (did you mean 'score'?)",
@@ -292,7 +291,7 @@ def test_several_faults_get_a_line_each_and_a_count(write: Write) -> None:
 
 def test_a_file_that_is_not_what_its_name_says_is_refused(write: Write, folder: Path) -> None:
     (folder / "prices.parquet").write_bytes(b"not a parquet file at all")
-    with pytest.raises(StudyError, match=r"data\.prices: .*prices\.parquet' cannot be read as \.parquet"):
+    with pytest.raises(StudyError, match=r"data\.prices: .*prices\.parquet' cannot be read"):
         load_study(write(_prices("prices.parquet")))
 
 
@@ -302,11 +301,61 @@ def test_an_empty_csv_is_refused(write: Write, folder: Path) -> None:
         load_study(write(GOOD))
 
 
-def test_dates_may_stand_in_either_usual_column(write: Write, folder: Path) -> None:
-    assert load_study(write(_prices("prices.csv"))).data.prices.session is None
+def test_the_date_column_is_looked_for(write: Write, folder: Path) -> None:
     (folder / "prices.csv").write_text("day,entity,close\n2024-01-02,AAA,1.0\n")
-    with pytest.raises(StudyError, match=r"prices\.csv has no column 'session' or 'date'"):
+    with pytest.raises(StudyError, match=r"data\.prices\.session: prices\.csv has no column 'date'"):
         load_study(write(_prices("prices.csv")))
+
+
+def test_a_wide_file_needs_its_date_column_alone(write: Write, folder: Path) -> None:
+    (folder / "wide.csv").write_text("date,AAA,BBB\n2024-01-02,1.0,2.0\n")
+    prices = load_study(write(_prices("{source: wide.csv, close: null}"))).data.prices
+    assert (prices.close, prices.entity, prices.name) == (None, None, None)
+
+
+def test_a_file_of_one_instrument_needs_its_name(write: Write) -> None:
+    prices = load_study(write(_prices("{source: index.csv, name: IDX}"))).data.prices
+    assert (prices.entity, prices.name) == (None, "IDX")
+
+
+def test_the_separator_is_followed_and_missed(write: Write, folder: Path) -> None:
+    (folder / "prices.csv").write_text("date;entity;close\n2024-01-02;AAA;1,0\n")
+    assert load_study(write(_prices("{source: prices.csv, separator: ;}"))).data.prices.separator == ";"
+    with pytest.raises(StudyError, match="give separator if its fields are not parted by commas"):
+        load_study(write(_prices("prices.csv")))
+
+
+@pytest.mark.parametrize("name", ["p.tsv", "p.csv.gz", "p.tsv.gz", "P.CSV", "p.parquet", "p.pq"])
+def test_every_kind_of_data_file_is_looked_into(write: Write, folder: Path, name: str) -> None:
+    separator = "\t" if ".tsv" in name else ","
+    path = folder / name
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(separator.join(["date", "entity", "close"]).encode()))
+    elif name.endswith(("parquet", "pq")):
+        pl.DataFrame({"date": ["x"], "entity": ["A"], "close": [1.0]}).write_parquet(path)
+    else:
+        path.write_text("\ufeff" + separator.join(["date", "entity", "close"]))
+    assert load_study(write(_prices(name))).data.prices.source == str(path)
+    with pytest.raises(StudyError, match=r"has no column 'Close' \(did you mean 'close'\?\)"):
+        load_study(write(_prices(f"{{source: {name}, close: Close}}")))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("p.csv", b"date,\xff\n", "it is not UTF-8 text"),
+        ("p.csv.gz", b"date,entity,close\n", "Not a gzipped file"),
+        ("p.csv.gz", gzip.compress(b"date,entity,close\n" * 1000)[:20], "ended before"),
+        ("p.csv", b"x" * 200_000, "field larger than field limit"),
+    ],
+)
+def test_a_damaged_data_file_is_refused(
+    write: Write, folder: Path, name: str, content: bytes, wanted: str
+) -> None:
+    (folder / name).write_bytes(content)
+    with pytest.raises(StudyError, match=r"data\.prices: '.*' cannot be read") as caught:
+        load_study(write(_prices(name)))
+    assert wanted in str(caught.value)
 
 
 def test_a_missing_file_is_a_usage_error_that_names_it(folder: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantattn.errors import StudyError
@@ -111,6 +111,7 @@ _SCALARS = (
 )
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(_TEXTS, st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=4), max_leaves=8))
 )
@@ -120,6 +121,7 @@ def test_what_is_written_is_read_back(value: dict[str, object]) -> None:
     assert write_yaml(value) == text
 
 
+@settings(deadline=None)
 @given(_SCALARS | st.lists(_SCALARS, max_size=5))
 def test_one_line_values_are_read_back(value: object) -> None:
     text = write_scalar(value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from quantattn.attention.backends.base import Backend, Clock, Problem, Solution, Visibility, read_clock
-from quantattn.attention.backends.chunked import chunked
-from quantattn.attention.backends.quadratic import quadratic
-from quantattn.attention.backends.recurrent import recurrent
+from quantattn.attention.backends.chunked import read_chunked
+from quantattn.attention.backends.quadratic import read_quadratic
+from quantattn.attention.backends.recurrent import read_recurrent
 from quantattn.errors import BackendError
 
-_REGISTRY: dict[str, Backend] = {"chunked": chunked, "quadratic": quadratic, "recurrent": recurrent}
+_REGISTRY: dict[str, Backend] = {"chunked": read_chunked, "quadratic": read_quadratic, "recurrent": read_recurrent}
 
 
 def backend_names() -> tuple[str, ...]:

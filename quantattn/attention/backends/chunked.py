@@ -26,12 +26,12 @@ _QUERY_BLOCK = 32
 """Most queries in a block when reads are placed by visible counts."""
 
 
-def chunked(problem: Problem) -> Solution:
+def read_chunked(problem: Problem) -> Solution:
     """Read chunk by chunk."""
     clock = read_clock(problem)
     batch, heads, length, width = problem.key.shape
-    if length == 0:
-        return _without_keys(problem, clock)
+    if problem.key.numel() == 0:
+        return _unchanged(problem, clock)
     size = min(problem.chunk_size, length)
     count = -(-length // size)
     extra = count * size - length
@@ -69,7 +69,8 @@ def chunked(problem: Problem) -> Solution:
     return Solution(read, clock.since, final, clock.pending)
 
 
-def _without_keys(problem: Problem, clock: Clock | None) -> Solution:
+def _unchanged(problem: Problem, clock: Clock | None) -> Solution:
+    """Read the state as it stands: there is no key."""
     state = problem.state
     if state is None:
         batch, heads, _, width = problem.key.shape

@@ -7,7 +7,7 @@ import torch
 from quantattn.attention.backends.base import Problem, Solution, read_clock, visible_pairs
 
 
-def quadratic(problem: Problem) -> Solution:
+def read_quadratic(problem: Problem) -> Solution:
     """Sum over explicit pairs."""
     clock = read_clock(problem)
     visible = visible_pairs(problem)

@@ -8,7 +8,7 @@ from torch import Tensor
 from quantattn.attention.backends.base import Problem, Solution
 
 
-def recurrent(problem: Problem) -> Solution:
+def read_recurrent(problem: Problem) -> Solution:
     """Update the state with one key after another and read it on the way."""
     key, value = problem.key, problem.value
     batch, heads, length, width = key.shape

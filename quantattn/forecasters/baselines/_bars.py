@@ -44,12 +44,12 @@ def at_last_visible_bar(table: SampleTable, rows: Integers, trailing: Callable[[
 
 
 def ewma(values: Floats, decay: float) -> Floats:
-    """Give the exponentially weighted mean up to each value, weights ``decay ** age`` summing to one.
+    """Give the exponentially weighted mean up to each bar, weights ``decay ** age`` scaled to sum to one.
 
     Parameters
     ----------
     values : ndarray of float64, shape (b,)
-        NaN where missing; a missing value has no weight.
+        NaN where missing; a missing value has no weight, but its bar ages the earlier ones.
     decay : float
         Between 0 and 1; RiskMetrics uses 0.94 for daily data.
 

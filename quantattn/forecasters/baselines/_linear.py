@@ -29,11 +29,15 @@ class LinearFit:
     intercept: float
 
     def predict(self, inputs: Floats) -> Floats:
-        """Evaluate the function on ``inputs``, shape (m, k), NaN where missing; gives shape (m,)."""
+        """Evaluate the function on ``inputs``, shape (m, k), NaN where missing; gives shape (m,).
+
+        Absurd inputs overflow to values that are not finite, which the caller refuses.
+        """
         # Column by column, not by BLAS: the bits of a forecast do not depend on the other rows.
         forecasts = np.full(inputs.shape[0], self.intercept)
-        for column, mean, coefficient in zip(inputs.T, self.means, self.coefficients, strict=True):
-            forecasts += coefficient * np.where(np.isnan(column), 0.0, column - mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column, mean, coefficient in zip(inputs.T, self.means, self.coefficients, strict=True):
+                forecasts += coefficient * np.where(np.isnan(column), 0.0, column - mean)
         return forecasts
 
 

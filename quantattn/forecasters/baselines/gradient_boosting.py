@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from quantattn.errors import ForecasterError
 from quantattn.forecasters.baselines.base import BaselineForecaster
 from quantattn.forecasters.baselines.ridge import known_features
 from quantattn.forecasters.baselines.table import Floats, Integers, SampleTable
@@ -64,6 +65,7 @@ class GradientBoostingBaseline(BaselineForecaster):
         self.seed = seed
 
     def _fit(self, table: SampleTable, rows: Integers, targets: Floats) -> None:
+        self._check_parameters()
         inputs = known_features(table, rows, self.name)
         known = np.asarray(np.isfinite(inputs).any(axis=0))
         self.features_ = tuple(name for name, keep in zip(table.feature_names, known, strict=True) if keep)
@@ -76,6 +78,19 @@ class GradientBoostingBaseline(BaselineForecaster):
             random_state=self.seed,
         )
         self.model_ = model.fit(inputs[:, known], targets)
+
+    def _check_parameters(self) -> None:
+        least = {"iterations": 1, "min_samples_leaf": 1, "max_leaf_nodes": 2, "seed": 0}
+        for parameter, minimum in least.items():
+            value = getattr(self, parameter)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+                raise ForecasterError(
+                    f"{self.name}: {parameter}={value!r} is not an integer from {minimum}; correct it"
+                )
+        if not 0 < self.learning_rate < np.inf:
+            raise ForecasterError(
+                f"{self.name}: learning_rate={self.learning_rate!r} is not positive; use for example 0.05"
+            )
 
     def _predict(self, table: SampleTable, rows: Integers) -> Floats:
         if rows.size == 0:

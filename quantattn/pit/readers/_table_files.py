@@ -63,7 +63,7 @@ def read_table(
     if suffix in _PARQUET:
         table = _read_parquet(path, wanted, error)
     else:
-        table = _read_text(path, separator or _SEPARATED[suffix], wanted, error)
+        table = _read_text(path, _SEPARATED[suffix] if separator is None else separator, wanted, error)
     if table.is_empty():
         raise error(f"{path} holds no rows; give a file with data")
     return table

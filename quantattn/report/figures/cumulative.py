@@ -12,7 +12,7 @@ from quantattn.report.figures import svg
 from quantattn.report.figures.axes import Panel
 from quantattn.report.figures.figure import Canvas, Figure, draw
 from quantattn.report.figures.scales import Scale, number_ticks, padded, time_ticks
-from quantattn.report.formatting import number_column
+from quantattn.report.formatting import NumberColumn, number_column
 from quantattn.report.model_styles import ModelStyle, ModelStyles
 from quantattn.report.schema import Comparisons, FoldSpan
 from quantattn.report.tables import Cell, Column, Table
@@ -56,7 +56,7 @@ def cumulative_figure(
     series = _series(comparisons, styles)
     if not series:
         return None
-    reference = styles.label(comparisons.reference)
+    reference = styles.phrase(comparisons.reference)
     starts = [fold.test_start for fold in folds]
     ends = "; ".join(f"against {s.style.label} {_end_text(s)}" for s in series)
     return draw(
@@ -118,10 +118,11 @@ def _panel(canvas: Canvas, series: _Series, starts: list[int], panel: Panel) -> 
     ticks, column = number_ticks(y.low, y.high, 4)
     line = [(x(t), y(v)) for t, v in series.points]
     area = [(line[0][0], y(0)), *line, (line[-1][0], y(0))]
+    end = NumberColumn(column.exponent, column.decimals + 1).text(series.last, signed=True)
     label = f"against {series.style.label}" + (f" ({column.unit})" if column.unit else "")
     parts = [
         svg.text(panel.left, panel.top - 11, svg.fitted(label, panel.width - 74, 13), "label strong"),
-        svg.text(panel.right, panel.top - 11, _end_text(series), f"label strong end ink {series.style.css}"),
+        svg.text(panel.right, panel.top - 11, end, f"label strong end ink {series.style.css}"),
         panel.rows(y, ticks),
         panel.columns(x, time_ticks(first, last, 7), grid=False),
         *(svg.line(x(s), panel.top, x(s), panel.bottom, "fold-line") for s in starts if first < s <= last),

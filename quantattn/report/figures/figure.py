@@ -29,13 +29,10 @@ class Canvas:
         The drawing's width.
     narrow : bool
         Whether it is the one for narrow screens.
-    prefix : str
-        Starts every id inside the drawing, so that ids stay unique on the page.
     """
 
     width: float
     narrow: bool
-    prefix: str
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ def draw(
     """Paint a plot at both widths."""
     drawings = []
     for width, narrow in ((WIDE, False), (NARROW, True)):
-        canvas = Canvas(float(width), narrow, f"{identifier}-{'n' if narrow else 'w'}")
+        canvas = Canvas(float(width), narrow)
         content, height = paint(canvas)
         drawings.append(
             svg.tag(

@@ -76,9 +76,9 @@ def fold_quality_figure(metrics: Metrics, styles: ModelStyles) -> Figure | None:
                 else ""
             )
             + (
-                "Right is better; the zero line is the expanding mean, against which R² is measured."
+                "Right is better; the zero line is the historical mean, against which R² is measured."
                 if domain[0] <= 0
-                else "Right is better. The axis does not start at zero, which is the expanding mean."
+                else "Right is better. The axis does not start at zero, which is the historical mean."
             )
         ),
         alt=f"Dot plot of out-of-sample R² by model and fold. All folds: {pooled}.",

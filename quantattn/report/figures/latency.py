@@ -123,7 +123,7 @@ def _paint(canvas: Canvas, plots: list[_Plot], crossover: int | None) -> tuple[M
         x = panel.x_scale(*padded_log(lengths, 0.03), logarithmic=True)
         y = panel.y_scale(*padded_log(levels), logarithmic=True)
         parts.append(_panel(plot, panel, x, y, lengths, crossover if "Read" in plot.title else None))
-    return svg.group(parts), -(-len(plots) // columns) * step - 28
+    return svg.group(parts), -(-len(plots) // columns) * step - 20
 
 
 def _panel(

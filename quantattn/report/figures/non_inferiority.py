@@ -78,7 +78,7 @@ def _paint(
     scale = panel.x_scale(*padded(known, 0.14))
     ticks, axis = number_ticks(scale.low, scale.high, 4 if canvas.narrow else 7)
     style = styles[test.model]
-    first, second = styles.label(test.model), styles.label(test.against)
+    first, second = styles.phrase(test.model), styles.phrase(test.against)
     inside = svg.tag(
         "rect",
         x=scale(-margin),
@@ -105,6 +105,7 @@ def _paint(
     note = f"{column.text(difference, signed=True)}"
     parts.append(marker(style, scale(difference), y, 6, note))
     parts.append(svg.text(scale(difference), y - 13, note, "label strong mid halo"))
-    title = f"Difference in {loss}, {first} less {second}" + (f" ({axis.unit})" if axis.unit else "")
+    names = "" if canvas.narrow else f", {first} less {second}"
+    title = f"Difference in {loss}{names}" + (f" ({axis.unit})" if axis.unit else "")
     parts.append(panel.x_title(svg.fitted(title, panel.width)))
     return svg.group(parts), panel.bottom + 46

@@ -46,14 +46,14 @@ def pairwise_figure(
     if not drawn:
         return None
     domain = _domain(drawn)
-    one = styles.label(drawn[0].model) if len({pair.model for pair in drawn}) == 1 else ""
+    one = styles.phrase(drawn[0].model) if len({pair.model for pair in drawn}) == 1 else ""
     first = one or "the model named first"
     beyond = any(not domain[0] <= pair.mean_difference <= domain[1] for pair in drawn if pair.mean_difference)
     ahead = sum(1 for pair in drawn if pair.verdict == f"{pair.model} better")
     return draw(
         "pairwise",
         lambda canvas: _paint(canvas, drawn, styles, domain, loss, one),
-        title=f"{one} against the others" if one else "Mean difference in loss",
+        title=formatting.sentence(f"{one} against the others") if one else "Mean difference in loss",
         caption=(
             f"Dots are mean differences in {loss} over forecast times, bars their "
             f"{formatting.percent(level, 0)} intervals. Left of zero {first} is better."
@@ -71,8 +71,7 @@ def pairwise_figure(
 def pair_words(pair: PairedComparison, styles: ModelStyles) -> str:
     """Give one comparison as a sentence without its full stop."""
     return (
-        f"{styles.label(pair.model)} against {styles.label(pair.against)}: "
-        f"{comparison_words(pair.verdict, pair.model, pair.against, styles)}"
+        f"{styles.label(pair.model)} against {styles.label(pair.against)}: {comparison_words(pair, styles)}"
     )
 
 
@@ -140,7 +139,7 @@ def _row(
     one: str,
 ) -> Markup:
     style = styles[pair.against]
-    verdict = comparison_words(pair.verdict, pair.model, pair.against, styles)
+    verdict = comparison_words(pair, styles)
     first = styles.label(pair.model)
     y = top + (31.0 if canvas.narrow else step / 2)
     if canvas.narrow:
@@ -148,7 +147,7 @@ def _row(
         room = canvas.width - 28 - svg.text_width(f"  {verdict}", 12)
         label = svg.tag("tspan", svg.fitted(words, max(room, 120), 13), class_="strong")
         quiet = svg.tag("tspan", f"  {verdict}", class_="quiet")
-        parts = [svg.tag("text", label, quiet, x=14, y=top + 17, class_="label")]
+        parts = [svg.tag("text", label, quiet, x=14, y=top + 17, class_="label halo")]
     else:
         rival = svg.fitted(f"against {style.label}", panel.left - 12)
         parts = [svg.text(panel.right + 16, y + 4, svg.fitted(verdict, 178), "label")]

@@ -14,6 +14,7 @@ from quantattn.report.figures import svg
 from quantattn.report.figures.axes import Panel
 from quantattn.report.figures.figure import Canvas, Figure, draw
 from quantattn.report.figures.scales import number_ticks, padded
+from quantattn.report.formatting import number_column
 from quantattn.report.model_styles import ModelStyle, ModelStyles
 from quantattn.report.schema import Target
 from quantattn.report.tables import Cell, Column, Table
@@ -195,15 +196,15 @@ def _table(clouds: list[_Cloud]) -> Table | None:
     binned = [cloud for cloud in clouds if cloud.bins]
     if not binned:
         return None
-    most = max(len(cloud.bins) for cloud in binned)
+    column = number_column((v for cloud in binned for pair in cloud.bins for v in pair), plain_from=0.1)
     rows = []
-    for i in range(most):
+    for i in range(max(len(cloud.bins) for cloud in binned)):
         cells = [Cell(f"Bin {i + 1}")]
         for cloud in binned:
-            known = i < len(cloud.bins)
-            outcome = formatting.significant(cloud.bins[i][1]) if known else formatting.MISSING
-            forecast = formatting.significant(cloud.bins[i][0]) if known else ""
-            cells.append(Cell(outcome, f"forecast {forecast}" if known else ""))
+            forecast, outcome = cloud.bins[i] if i < len(cloud.bins) else (None, None)
+            note = "" if forecast is None else f"forecast {column.text(forecast)}"
+            cells.append(Cell(column.text(outcome), note))
         rows.append(tuple(cells))
     heads = (Column("Forecast bin", numeric=False), *(Column(cloud.style.label) for cloud in binned))
-    return Table("Mean outcome in equally filled bins of the forecast", heads, tuple(rows))
+    unit = f" ({column.unit})" if column.unit else ""
+    return Table(f"Mean outcome in equally filled bins of the forecast{unit}", heads, tuple(rows))

@@ -96,7 +96,7 @@ def _paint(canvas: Canvas, folds: Sequence[FoldSpan], low: int, high: int) -> tu
     panel = Panel(left, 4, canvas.width - left - 12, step * len(folds))
     scale = panel.x_scale(float(low), float(max(high, low + 1)))
     parts = [
-        panel.columns(scale, time_ticks(low, max(high, low + 1), 4 if canvas.narrow else 9)),
+        panel.columns(scale, time_ticks(low, max(high, low + 1), 5 if canvas.narrow else 9)),
         panel.base(),
     ]
     for i, fold in enumerate(folds):

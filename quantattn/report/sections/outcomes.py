@@ -64,7 +64,7 @@ def fold_table(folds: tuple[FoldSpan, ...]) -> Table | None:
 
 def _span_cell(start: int | None, end: int | None, n_rows: int) -> Cell:
     if start is None or end is None:
-        return Cell("none")
+        return Cell("no validation")
     return Cell(f"{formatting.date(start)} to {formatting.date(end)}", formatting.plural(n_rows, "row"))
 
 

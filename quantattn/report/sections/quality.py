@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quantattn.report import formatting
 from quantattn.report.figures import Figure, fold_quality_figure
@@ -86,11 +86,8 @@ def _table(
         for row, estimate in zip(rows, estimates, strict=True):
             row.append(_cell(estimate, words, written, best))
     if mcs is not None:
-        columns.append(Column("Confidence set", numeric=False, note=formatting.percent(1 - mcs.size, 0)))
         for row, entry in zip(rows, entries, strict=True):
-            p = mcs.p_values.get(entry.model)
-            inside = entry.model in mcs.included
-            row.append(Cell("in" if inside else "out", "" if p is None else f"p {formatting.p_value(p)}"))
+            row[0] = replace(row[0], note=_set_note(mcs, entry.model))
     caption = (
         "Quality of the test forecasts, pooled over all folds"
         + (f", with {formatting.percent(metrics.confidence, 0)} intervals" if _has_intervals(metrics) else "")
@@ -107,10 +104,13 @@ def _column(estimates: Sequence[Estimate], words: MetricWords) -> NumberColumn:
     if words.unit == "percent":
         return NumberColumn(-2, 1)
     widths = (e.high - e.low for e in estimates if e.low is not None and e.high is not None)
-    # Losses have the target's unit and may be small; the others are near one and stay plain.
-    plain_from = 0.1 if words.better == "lower" else 0.0
-    column = number_column((e.value for e in estimates), widths, plain_from=plain_from)
+    column = number_column((e.value for e in estimates), widths, plain_from=_plain_from(words))
     return NumberColumn(column.exponent, max(column.decimals, 2))
+
+
+def _plain_from(words: MetricWords) -> float:
+    """Losses have the target's unit and may be small; the other metrics are near one and stay plain."""
+    return 0.1 if words.better == "lower" else 0.0
 
 
 def _best(estimates: Sequence[Estimate], words: MetricWords, written: NumberColumn) -> str | None:
@@ -130,17 +130,28 @@ def _cell(estimate: Estimate, words: MetricWords, written: NumberColumn, best: s
     return Cell(text, spread, best=best is not None and text == best)
 
 
+def _set_note(mcs: ModelConfidenceSet, model: str) -> str:
+    p = mcs.p_values.get(model)
+    return (
+        f"{'in' if model in mcs.included else 'not in'} MCS, p{formatting.SPACE}{formatting.p_value(p)}"
+        if p
+        else ""
+    )
+
+
 def _confidence_set(mcs: ModelConfidenceSet | None, styles: ModelStyles) -> str:
     if mcs is None or not mcs.included:
         return ""
+    if mcs.reason:
+        return f"The model confidence set could not be computed: {mcs.reason}."
     included = sorted(set(mcs.included), key=styles.rank)
-    names = [styles.label(name) for name in included]
+    names = [styles.phrase(name) for name in included]
     level = formatting.percent(1 - mcs.size, 0)
     verb = "is the only model" if len(names) == 1 else "are"
     if len(included) == len(styles.ordered):
-        return f"All models are in the {level} model confidence set: none can be ruled out as the best."
-    return (
-        f"{formatting.words(names)} {verb} in the {level} model confidence set; "
+        return f"All models are in the {level} model confidence set (MCS): none can be ruled out as the best."
+    return formatting.sentence(
+        f"{formatting.words(names)} {verb} in the {level} model confidence set (MCS); "
         "the others are ruled out as the best."
     )
 
@@ -156,7 +167,11 @@ def _seed_table(metrics: Metrics, styles: ModelStyles) -> Table | None:
     for words in shown:
         values = [seed.metrics.get(words.name) for entry in several for seed in entry.by_seed]
         spread = [v for v in values if v is not None and math.isfinite(v)]
-        column = NumberColumn(-2, 1) if words.unit == "percent" else number_column(spread)
+        column = (
+            NumberColumn(-2, 1)
+            if words.unit == "percent"
+            else number_column(spread, plain_from=_plain_from(words))
+        )
         written[words.name] = column
         columns.append(Column(words.label, note="%" if words.unit == "percent" else column.unit))
     rows = [

@@ -81,16 +81,15 @@ def _crossover(latency: Latency, styles: ModelStyles) -> str:
     models = {point.model for point in latency.curve}
     if not {"linear", "softmax"} <= models:
         return ""
-    first, second = styles.label("linear"), styles.label("softmax")
+    first, second = styles.phrase("linear"), styles.phrase("softmax")
+    lengths = [point.history for point in latency.curve]
+    measured = f"{formatting.count(min(lengths))} to {formatting.count(max(lengths))} events"
     if latency.crossover_history is None:
-        longest = formatting.count(max(point.history for point in latency.curve))
-        return (
-            f"No crossover of {first} and {second} was found at the lengths measured, up to {longest} events."
-        )
-    return (
-        f"The read latencies of {first} and {second} cross at a history of "
-        f"{formatting.count(latency.crossover_history)} events."
-    )
+        return f"From {measured} of history, no length was found from which {first} is faster than {second}."
+    if latency.crossover_history <= min(lengths):
+        return formatting.sentence(f"{first} is faster than {second} at every length measured, {measured}.")
+    crossover = formatting.count(latency.crossover_history)
+    return f"From {crossover} events of history on, {first} is faster than {second}."
 
 
 def _percentile_cells(measured: Percentiles) -> tuple[Cell, ...]:

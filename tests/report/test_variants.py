@@ -1,0 +1,239 @@
+"""Studies that lack something in a legal way still give a whole page, and say what they lack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from quantattn.report import render_report
+from tests.report.conftest import MakeRun
+from tests.report.page_reader import Page, machine_words, read_page
+from tests.report.synthetic import read, write
+
+
+def _page(run: Path) -> Page:
+    page = read_page(render_report(run))
+    assert page.faults == []
+    assert machine_words(page) == []
+    return page
+
+
+RETURN_MODELS = ("linear", "softmax", "mean", "ewma", "gradient_boosting")
+
+
+def test_return_study_shows_hit_rates_and_the_direction_test(make_run: MakeRun) -> None:
+    page = _page(make_run(kind="return", models=RETURN_MODELS, audit="INCOMPLETE", seeds=(0, 1)))
+    head, linear, *_ = page.table("Quality of the test forecasts")
+    assert head[1:] == [
+        "R² out of sample",
+        "MSE × 10⁻³",
+        "MAE × 10⁻³",
+        "IC",
+        "Rank IC",
+        "Hit rate %",
+        "PT p value",
+    ]
+    assert linear[1:3] == ["★best: 0.0004 −0.0009 to 0.0017", "★best: 1.40 1.29 to 1.51"]
+    assert linear[6:] == ["52.1 51.0 to 53.2", "0.214"]
+    (strip,) = page.all("dl", "strip")
+    assert "Hit rate Linear attention 52.1 % 51.0 to 53.2 %" in strip.text
+    assert "R² HAR" not in strip.text
+    assert "○ INCOMPLETE 4 of 5 checks passed" in strip.text
+    audit = page.by_id("audit").text
+    assert "With anything unexercised, an audit cannot say PASS." in audit
+    assert "○ NOT EXERCISED No gradient flows from a forecast to later tokens" in audit
+    seeds = page.table("The same models trained with several seeds")
+    assert [row[:2] for row in seeds[1:]] == [
+        ["Linear attention", "0"],
+        ["Linear attention", "1"],
+        ["Softmax attention", "0"],
+        ["Softmax attention", "1"],
+    ]
+    assert page.table("Paired differences")[1][3] == "−1.8 to −1.5"
+
+
+def test_direction_study(make_run: MakeRun) -> None:
+    page = _page(make_run(kind="direction", models=RETURN_MODELS))
+    assert "direction of the next 5 sessions" in page.by_id("answer").text
+
+
+def test_study_without_twin_latency_validation_intervals_and_with_one_fold_and_entity(
+    make_run: MakeRun,
+) -> None:
+    page = _page(
+        make_run(
+            models=("linear", "har"),
+            entities=("SPX",),
+            folds=1,
+            latency=False,
+            non_inferiority=False,
+            validation=False,
+            intervals=False,
+            audit="FAIL",
+        )
+    )
+    head = page.by_id("answer").text
+    assert "forecast better than plain baselines" in head
+    assert "104 per model: 104 forecast times, 1 entity" in head
+    (strip,) = page.all("dl", "strip")
+    assert strip.text == (
+        "R² Linear attention 0.487 R² HAR regression 0.478 Leakage audit ✗ FAIL 4 of 5 checks passed"
+    )
+    # One entity has no cross-section: the correlations are left out.
+    assert page.table("Quality of the test forecasts")[0] == [
+        "Model",
+        "R² out of sample",
+        "MSE",
+        "MAE",
+        "QLIKE",
+        "Coverage %",
+    ]
+    assert "No non-inferiority test was made in this study." in page.by_id("comparisons").text
+    assert page.by_id("latency").text == "Latency and training time Latency was not measured in this run."
+    assert page.table("Spans of forecast times")[1][2] == "no validation"
+    assert "Failed: “Nothing at or after the forecast time was read”." in page.by_id("audit").text
+
+
+def _change(run: Path, name: str, **values: Any) -> None:
+    content = read(run / name)
+    content.update(values)
+    write(run / name, content)
+
+
+def test_everything_undefined(make_run: MakeRun) -> None:
+    """Every figure that may be null is null."""
+    run = make_run(folds=2)
+    metrics = read(run / "metrics.json")
+    for model in metrics["models"]:
+        model["metrics"] = {name: {"value": None, "low": None, "high": None} for name in model["metrics"]}
+        model["by_seed"] = []
+        for fold in model["by_fold"]:
+            fold["metrics"] = dict.fromkeys(fold["metrics"])
+    write(run / "metrics.json", metrics)
+    comparisons = read(run / "comparisons.json")
+    empty = ("mean_difference", "low", "high", "dm_statistic", "p_value")
+    for pair in comparisons["pairwise"]:
+        pair.update(dict.fromkeys(empty), hac_lags=None, reason="5 forecast times are too few")
+    comparisons["non_inferiority"].update(
+        dict.fromkeys(("difference", "lower", "upper", "p_value")),
+        reason="5 forecast times are too few",
+        non_inferior=False,
+        equivalent=False,
+    )
+    comparisons["model_confidence_set"] = None
+    comparisons["cumulative_loss_difference"] = []
+    write(run / "comparisons.json", comparisons)
+    latency = read(run / "latency.json")
+    for entry in latency["curve"] + latency["backtest"]:
+        entry.update(read_us=None, update_us={"p50": None, "p95": None, "p99": None})
+    for entry in latency["training"]:
+        entry["seconds"] = None
+    latency["crossover_history"] = None
+    write(run / "latency.json", latency)
+    _change(
+        run,
+        "manifest.json",
+        folds=[],
+        caveats=[],
+        events=None,
+        samples=None,
+        stages=[],
+        peak_memory_gib=None,
+        machine={},
+    )
+    frame = pl.read_parquet(run / "forecasts.parquet")
+    nothing = {
+        "y_true": pl.lit(None, pl.Float64),
+        "max_available_at": pl.lit(None, frame.schema["max_available_at"]),
+    }
+    frame.with_columns(n_visible=pl.lit(0, pl.Int64), **nothing).write_parquet(run / "forecasts.parquet")
+
+    page = _page(run)
+    assert page.all("figure") == []
+    assert page.table("Quality of the test forecasts")[1] == ["Linear attention"]
+    assert page.table("Paired differences")[1] == [
+        "Softmax attention",
+        "no test possible 5 forecast times are too few",
+        "–",
+        "–",
+        "–",
+        "208",
+        "–",
+    ]
+    text = page.text
+    assert "Whether linear attention is inferior to softmax attention could not be tested: 5 forecast" in text
+    assert "No forecast has a known outcome yet." in text
+    assert "The manifest of this run names no folds." in text
+    assert "The run names no caveats." in text
+    assert page.table("What each model saw")[1][-1] == "–"
+
+
+def test_single_model(make_run: MakeRun) -> None:
+    page = _page(make_run(models=("har",), non_inferiority=False, latency=False))
+    assert "which of these models forecasts best?" in page.by_id("answer").text
+    assert "This study has nothing to compare" in page.by_id("comparisons").text
+    # Nothing is best where there is only one.
+    assert "★" not in " ".join(page.table("Quality of the test forecasts")[1])
+
+
+def test_no_crossover_and_crossover_everywhere(make_run: MakeRun) -> None:
+    never = _page(make_run("never", crossover=None)).by_id("latency").text
+    assert "From 64 to 16,384 events of history, no length was found from which linear attention" in never
+    always = _page(make_run("always", crossover=64)).by_id("latency").text
+    assert "Linear attention is faster than softmax attention at every length measured" in always
+    some = _page(make_run("some", crossover=256)).by_id("latency").text
+    assert "From 256 events of history on, linear attention is faster than softmax attention." in some
+    assert "crossover 256" in some
+    assert "crossover 256" not in never
+
+
+def test_latency_curve_at_one_length_and_a_zero_reading(make_run: MakeRun) -> None:
+    run = make_run()
+    latency = read(run / "latency.json")
+    latency["curve"] = [entry for entry in latency["curve"] if entry["history"] == 64]
+    latency["curve"][0]["read_us"] = {"p50": 0.0, "p95": 0.0, "p99": 0.0}
+    write(run / "latency.json", latency)
+    page = _page(run)
+    labels = [" ".join(e.attributes.get("aria-label", "").split()) for e in page.all("svg")]
+    alt = next(label for label in labels if label.startswith("Latency against"))
+    assert "Read: one forecast from the history: Softmax attention 32.4 µs at 64 events." in alt
+    assert "Update: one more event: Linear attention 83.0 µs at 64 events" in alt
+
+
+def test_a_disastrous_fold_does_not_flatten_the_others(make_run: MakeRun) -> None:
+    run = make_run()
+    metrics = read(run / "metrics.json")
+    metrics["models"][0]["by_fold"][2]["metrics"]["r2_oos"] = -250.0
+    write(run / "metrics.json", metrics)
+    page = _page(run)
+    assert page.table("Out-of-sample R², pooled and by fold")[4][1].startswith("−250")
+    notes = [e.text for e in page.all("title") if e.text.startswith("Linear attention: −250")]
+    assert len(notes) == 2  # the arrow in the wide and in the narrow drawing
+
+
+def test_unknown_metrics_and_models_are_shown(make_run: MakeRun) -> None:
+    run = make_run(models=("linear", "softmax", "mean", "my_model"))
+    metrics = read(run / "metrics.json")
+    metrics["models"][0]["metrics"]["pinball"] = {"value": 0.125, "low": 0.12, "high": 0.13}
+    write(run / "metrics.json", metrics)
+    rows = _page(run).table("Quality of the test forecasts")
+    assert rows[0][-1] == "pinball"
+    assert rows[1][-1] == "0.1250 0.1200 to 0.1300"
+    assert rows[4][0].startswith("my_model")
+
+
+def test_long_findings_are_set_below_each_other(make_run: MakeRun) -> None:
+    run = make_run()
+    _change(run, "findings.json", findings=["word " * 60, "b", "c"])
+    assert len(_page(run).all("ol", "long")) == 1
+    _change(run, "findings.json", findings=[])
+    assert _page(run).all("ol") == []
+
+
+@pytest.mark.parametrize("folds", [1, 17])
+def test_few_and_many_folds(make_run: MakeRun, folds: int) -> None:
+    page = _page(make_run(models=("linear", "softmax"), entities=("A",), folds=folds, years=1))
+    assert len(page.table("Spans of forecast times")) == 1 + folds
