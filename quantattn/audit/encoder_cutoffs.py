@@ -55,7 +55,9 @@ def check_encoder_cutoffs(
     }
     coverage = {"folds": len({index for index, _, _ in forecasters}) / max(len(folds), 1)}
     if faults:
-        return CheckResult(NAME, TITLE, "FAIL", f"{len(faults)} faults, first: {faults[0]}.", coverage, evidence)
+        return CheckResult(
+            NAME, TITLE, "FAIL", f"{len(faults)} faults, first: {faults[0]}.", coverage, evidence
+        )
     return CheckResult(
         NAME,
         TITLE,

@@ -115,7 +115,9 @@ def check_gradient(
             if later > worst or not np.isfinite(later):
                 worst, where = later, f"fold {index} {model} seed {seed} {excerpt.entity}"
     if not probes:
-        return CheckResult(NAME, TITLE, "NOT EXERCISED", "No stored network has test forecasts to differentiate.")
+        return CheckResult(
+            NAME, TITLE, "NOT EXERCISED", "No stored network has test forecasts to differentiate."
+        )
     evidence: dict[str, Any] = {
         "forecasts differentiated": probes,
         "largest gradient to a later token": worst if np.isfinite(worst) else "not finite",
@@ -126,7 +128,12 @@ def check_gradient(
     if worst != 0.0:
         evidence["where"] = where
         return CheckResult(
-            NAME, TITLE, "FAIL", f"A forecast depends on a later token ({where}, {worst:.3g}).", coverage, evidence
+            NAME,
+            TITLE,
+            "FAIL",
+            f"A forecast depends on a later token ({where}, {worst:.3g}).",
+            coverage,
+            evidence,
         )
     if not weakest > 0.0:
         return CheckResult(

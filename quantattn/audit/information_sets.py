@@ -23,7 +23,8 @@ def _recount(dataset: PointInTimeDataset, row: dict[str, Any]) -> tuple[int, str
     market = pl.col("entity").is_null()
     in_scope = {"entity+market": own | market, "entity": own, "market": market}[dataset.scope]
     visible = events.filter(
-        in_scope & is_visible(pl.col("available_at"), pl.lit(row["forecast_time"], dtype=events["available_at"].dtype))
+        in_scope
+        & is_visible(pl.col("available_at"), pl.lit(row["forecast_time"], dtype=events["available_at"].dtype))
     )
     return visible.height, information_hash(visible, dataset.events.features)
 
@@ -58,7 +59,9 @@ def check_information_sets(
     differing = sets.filter((pl.col("hashes") > 1) | (pl.col("runs") != runs))
     chosen = sets[np.unique(np.linspace(0, sets.height - 1, min(recounted, sets.height)).astype(int))]
     wrong = [
-        row for row in chosen.iter_rows(named=True) if _recount(dataset, row) != (row["n_visible"], row["info_hash"])
+        row
+        for row in chosen.iter_rows(named=True)
+        if _recount(dataset, row) != (row["n_visible"], row["info_hash"])
     ]
     coverage = {"forecasts compared": 1.0, "information sets recomputed": chosen.height / sets.height}
     evidence: dict[str, Any] = {
@@ -66,7 +69,9 @@ def check_information_sets(
         "forecasts": sets.height,
         "distinct information sets": sets["info_hash"].n_unique(),
         "recomputed from the events": chosen.height,
-        "differing": [f"{row['entity']} {row['forecast_time'].isoformat()}" for row in differing.head(3).to_dicts()],
+        "differing": [
+            f"{row['entity']} {row['forecast_time'].isoformat()}" for row in differing.head(3).to_dicts()
+        ],
         "recomputed otherwise": [f"{row['entity']} {row['forecast_time'].isoformat()}" for row in wrong[:3]],
     }
     if differing.height or wrong:
@@ -77,7 +82,12 @@ def check_information_sets(
         return CheckResult(NAME, TITLE, "FAIL", summary, coverage, evidence)
     if runs == 1:
         return CheckResult(
-            NAME, TITLE, "NOT EXERCISED", "There is only one model, so nothing to compare.", coverage, evidence
+            NAME,
+            TITLE,
+            "NOT EXERCISED",
+            "There is only one model, so nothing to compare.",
+            coverage,
+            evidence,
         )
     return CheckResult(
         NAME,

@@ -56,16 +56,25 @@ def check_purging(samples: pl.DataFrame, folds: Sequence[Fold]) -> CheckResult:
     evidence: dict[str, Any] = {
         "purged rows": purged,
         "closest training label before its cutoff (h)": min(
-            (fold.validation_time - int(known[fold.train].max())) / 3.6e12 for fold in folds if len(fold.train)
+            (fold.validation_time - int(known[fold.train].max())) / 3.6e12
+            for fold in folds
+            if len(fold.train)
         ),
         "faults": faults,
     }
     coverage = {"folds": 1.0}
     if faults:
-        return CheckResult(NAME, TITLE, "FAIL", f"{len(faults)} faults, first: {faults[0]}.", coverage, evidence)
+        return CheckResult(
+            NAME, TITLE, "FAIL", f"{len(faults)} faults, first: {faults[0]}.", coverage, evidence
+        )
     if purged == 0:
         return CheckResult(
-            NAME, TITLE, "NOT EXERCISED", "No label overlapped a cutoff, so nothing had to be purged.", coverage, evidence
+            NAME,
+            TITLE,
+            "NOT EXERCISED",
+            "No label overlapped a cutoff, so nothing had to be purged.",
+            coverage,
+            evidence,
         )
     return CheckResult(
         NAME,

@@ -150,11 +150,21 @@ class _Tally:
         }
         if self.faults:
             return CheckResult(
-                NAME, TITLE, "FAIL", f"{len(self.faults)} differences, first: {self.faults[0]}.", coverage, evidence
+                NAME,
+                TITLE,
+                "FAIL",
+                f"{len(self.faults)} differences, first: {self.faults[0]}.",
+                coverage,
+                evidence,
             )
         if not self.moved:
             return CheckResult(
-                NAME, TITLE, "NOT EXERCISED", "No cut deleted any event, so nothing was tested.", coverage, evidence
+                NAME,
+                TITLE,
+                "NOT EXERCISED",
+                "No cut deleted any event, so nothing was tested.",
+                coverage,
+                evidence,
             )
         return CheckResult(
             NAME,
@@ -168,7 +178,9 @@ class _Tally:
         )
 
 
-def _compare_samples(inputs: TruncationInputs, dataset: PointInTimeDataset, moment: int, tally: _Tally) -> None:
+def _compare_samples(
+    inputs: TruncationInputs, dataset: PointInTimeDataset, moment: int, tally: _Tally
+) -> None:
     columns = ["entity", "forecast_time", "n_visible", "max_available_at", "info_hash"]
     until = inputs.history.samples["forecast_time"] <= instants([moment])[0]
     whole = inputs.history.samples.filter(until).select(columns)
@@ -221,9 +233,13 @@ def _compare_networks(
     for (_, model, seed), forecaster in chosen.items():
         tally.encoders += 1
         if encoders.events.fingerprint != forecaster.encoders.events.fingerprint:
-            tally.faults.append(f"event encoder of fold {fold.index} fitted on data cut at {iso(moment)} differs")
+            tally.faults.append(
+                f"event encoder of fold {fold.index} fitted on data cut at {iso(moment)} differs"
+            )
         if encoders.queries.fingerprint != forecaster.encoders.queries.fingerprint:
-            tally.faults.append(f"query scaler of fold {fold.index} fitted on data cut at {iso(moment)} differs")
+            tally.faults.append(
+                f"query scaler of fold {fold.index} fitted on data cut at {iso(moment)} differs"
+            )
         stream = forecaster.stream()
         result = replay(stream, tokens, catch_up(stream, tokens))
         anew = forecaster.target.invert(result.forecasts)
@@ -236,7 +252,9 @@ def _compare_networks(
 
 def _stored(forecasts: pl.DataFrame, model: str, seed: int | None, fold: int, moment: int) -> pl.DataFrame:
     rows = forecasts.filter(
-        (pl.col("model") == model) & (pl.col("fold") == fold) & (pl.col("forecast_time") <= instants([moment])[0])
+        (pl.col("model") == model)
+        & (pl.col("fold") == fold)
+        & (pl.col("forecast_time") <= instants([moment])[0])
     )
     rows = rows if seed is None else rows.filter(pl.col("seed") == seed)
     return rows.sort("forecast_time", "entity")

@@ -35,7 +35,8 @@ def check_visibility(forecasts: pl.DataFrame) -> CheckResult:
         "an event available at or after the forecast": ~is_visible(
             pl.col("max_available_at"), pl.col("forecast_time")
         ).fill_null(True),
-        "a label that starts at or before the forecast": pl.col("label_start_time") <= pl.col("forecast_time"),
+        "a label that starts at or before the forecast": pl.col("label_start_time")
+        <= pl.col("forecast_time"),
         "a label known before it ends": pl.col("label_available_at") < pl.col("label_end_time"),
         "a model fitted at or after the forecast": pl.col("fit_time") >= pl.col("forecast_time"),
         "a count that contradicts the newest event": empty != (pl.col("n_visible") == 0),
@@ -57,7 +58,12 @@ def check_visibility(forecasts: pl.DataFrame) -> CheckResult:
         evidence["first offending rows"] = [f"{m} {e} {t.isoformat()}" for m, e, t in first.iter_rows()]
         evidence["faults"] = found
         return CheckResult(
-            NAME, TITLE, "FAIL", f"{n} of {forecasts.height} rows have {what}.", {"forecast rows": 1.0}, evidence
+            NAME,
+            TITLE,
+            "FAIL",
+            f"{n} of {forecasts.height} rows have {what}.",
+            {"forecast rows": 1.0},
+            evidence,
         )
     smallest = "no row saw an event" if margin is None else f"the closest was {margin} before"
     return CheckResult(

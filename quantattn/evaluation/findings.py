@@ -18,6 +18,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "har": "HAR",
     "mean": "the historical mean",
     "ewma": "EWMA",
+    "ridge": "ridge regression",
     "gradient_boosting": "gradient boosting",
 }
 

@@ -64,7 +64,9 @@ class TokenBatch:
         )
 
 
-def _merged_clock(tokens: EntityTokens, half_lives: tuple[float | None, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _merged_clock(
+    tokens: EntityTokens, half_lives: tuple[float | None, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """Give each event's and each query's position on the decay clock, in half-lives, per head."""
     n, heads = len(tokens.events), len(half_lives)
     times = tokens.event_times

@@ -136,12 +136,16 @@ class FittedForecaster:
             config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
             weights = (folder / WEIGHTS).read_bytes()
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{folder} holds no readable forecaster ({error}); run the study again") from error
+            raise CheckpointError(
+                f"{folder} holds no readable forecaster ({error}); run the study again"
+            ) from error
         if not isinstance(config, dict) or config.get("schema") != SCHEMA:
             found = config.get("schema") if isinstance(config, dict) else type(config).__name__
             raise CheckpointError(f"{folder / CONFIG} has schema {found}, this version reads {SCHEMA}")
         if hash_bytes(weights) != config.get("weights_sha256"):
-            raise CheckpointError(f"{folder / WEIGHTS} was altered or cut short after it was written; run again")
+            raise CheckpointError(
+                f"{folder / WEIGHTS} was altered or cut short after it was written; run again"
+            )
         try:
             if config["denominator"] != DENOMINATOR.to_dict():
                 raise CheckpointError(
@@ -149,9 +153,13 @@ class FittedForecaster:
                     f"reads under {DENOMINATOR.to_dict()}"
                 )
             network = AttentionNetwork(
-                NetworkConfig.from_dict(config["network"]), int(config["event_width"]), int(config["query_width"])
+                NetworkConfig.from_dict(config["network"]),
+                int(config["event_width"]),
+                int(config["query_width"]),
             )
-            network.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in load(weights).items()})
+            network.load_state_dict(
+                {name: torch.from_numpy(value.copy()) for name, value in load(weights).items()}
+            )
             encoders = FittedEncoders(
                 EventEncoder.from_dict(config["event_encoder"]),
                 NumericScaler.from_dict(config["query_scaler"]),

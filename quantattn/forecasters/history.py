@@ -70,7 +70,9 @@ class History:
         return tuple(name for name in self.as_of.columns if name.startswith(AS_OF_PREFIX))
 
 
-def read_history(dataset: PointInTimeDataset, text_width: int, entities: tuple[str, ...] | None = None) -> History:
+def read_history(
+    dataset: PointInTimeDataset, text_width: int, entities: tuple[str, ...] | None = None
+) -> History:
     """Read the sequences of a dataset and hash their text.
 
     Parameters
@@ -101,7 +103,9 @@ def read_history(dataset: PointInTimeDataset, text_width: int, entities: tuple[s
             rows=rows,
             query_times=times[rows],
         )
-    return History(samples, dataset.as_of_features(), dataset.events.frame, dataset.events.features, histories)
+    return History(
+        samples, dataset.as_of_features(), dataset.events.frame, dataset.events.features, histories
+    )
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,9 @@ class Block(nn.Module):
         self.expand = nn.Linear(width, config.feed_forward)
         self.contract = nn.Linear(config.feed_forward, width)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, writes: Tensor, log_decay: Tensor | None) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, writes: Tensor, log_decay: Tensor | None
+    ) -> Tensor:
         """Read the visible prefix; shapes (B, H, T, head width)."""
         if self.config.attention == "linear":
             return linear_attention(
@@ -98,7 +100,9 @@ class AttentionNetwork(nn.Module):
         target = batch.query_positions.masked_fill(~batch.query_mask, length)
         target = target[..., None].expand(-1, -1, hidden.shape[-1])
         spare = hidden.new_zeros(hidden.shape[0], 1, hidden.shape[-1])
-        return torch.cat([hidden, spare], dim=1).scatter(1, target, self.query_embedding(batch.queries))[:, :length]
+        return torch.cat([hidden, spare], dim=1).scatter(1, target, self.query_embedding(batch.queries))[
+            :, :length
+        ]
 
     def forward(self, batch: TokenBatch) -> Tensor:
         """Forecast at every query.

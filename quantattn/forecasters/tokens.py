@@ -170,7 +170,11 @@ def entity_tokens(
         If a token is not finite.
     """
     counts = visible_counts(event_times, query_times)
-    last = np.where(counts > 0, event_times[np.maximum(counts - 1, 0)], query_times) if len(event_times) else query_times
+    last = (
+        np.where(counts > 0, event_times[np.maximum(counts - 1, 0)], query_times)
+        if len(event_times)
+        else query_times
+    )
     tokens = EntityTokens(
         entity=entity,
         events=event_tokens(encoded, event_times),

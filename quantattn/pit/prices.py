@@ -246,7 +246,7 @@ def _stamp_columns(
             session = next((name for name in ("session", "date") if name in table.columns), None)
         if session is None:
             raise PriceDataError(
-                "no column dates the bars (a pandas index needs its column's name); pass session= with one of "
+                "no column dates the bars (a pandas index needs a column's name); pass session= with one of "
                 f"{', '.join(map(repr, table.columns[:12]))}"
             )
     elif event_time is None:

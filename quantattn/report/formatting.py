@@ -289,7 +289,8 @@ def number_column(
     sizes = [abs(v) for v in values if v is not None and math.isfinite(v) and v != 0]
     if not sizes:
         return NumberColumn(0, 2)
-    biggest = math.floor(math.log10(max(sizes)))
+    # No power of ten below the smallest one that a float holds exactly enough to divide by.
+    biggest = max(math.floor(math.log10(max(sizes))), -300)
     exponent = 3 * math.floor(biggest / 3) if max(sizes) < plain_from or biggest > 5 else 0
     spreads = [w / 2 for w in widths if w is not None and math.isfinite(w) and w > 0]
     if spreads:

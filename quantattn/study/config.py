@@ -25,7 +25,7 @@ from quantattn.study.sections import (
 )
 from quantattn.study.sources import DataConfig
 
-ModelName = Literal["linear", "softmax", "mean", "ewma", "har", "gradient_boosting"]
+ModelName = Literal["linear", "softmax", "mean", "ewma", "har", "ridge", "gradient_boosting"]
 NEED_BARS: Final = frozenset({"ewma", "har"})
 """Models that read the trailing volatility of the bar events."""
 
@@ -49,6 +49,7 @@ class Study(Section):
         "mean",
         "ewma",
         "har",
+        "ridge",
         "gradient_boosting",
     )
     """What is compared: the linear twin, its softmax twin, and the baselines."""

@@ -87,14 +87,18 @@ class Sources:
         return dict(sorted(counts.items()))
 
 
-def _read_bars(source: PriceSource | IndexSource, entities: tuple[str, ...] | None) -> tuple[pl.DataFrame, str]:
+def _read_bars(
+    source: PriceSource | IndexSource, entities: tuple[str, ...] | None
+) -> tuple[pl.DataFrame, str]:
     if source.source.startswith(PACKAGED):
         frame = _LOADERS[source.source]()
         return frame, hash_bytes(frame.write_csv().encode())
     path = Path(source.source)
     columns: dict[str, Any] = {"name": INDEX_NAME}
     if isinstance(source, PriceSource):
-        columns = {name: getattr(source, name) for name in ("entity", "open", "high", "low", "volume", "name")}
+        columns = {
+            name: getattr(source, name) for name in ("entity", "open", "high", "low", "volume", "name")
+        }
         if source.close is None:
             columns["entities"] = entities
     frame = read_prices(

@@ -104,7 +104,7 @@ class WalkForwardConfig(Section):
     """Training span, validation included; with expand_train, that of the first fold."""
     val_size: Size | None = 52
     """End of the training span, by which training is stopped; null for none."""
-    test_size: Size = 156
+    test_size: Size = 196
     """Test span of each fold."""
     expand_train: bool = True
     """Keep all earlier history in training instead of a moving window."""
@@ -128,7 +128,7 @@ class WalkForwardConfig(Section):
 class EncoderConfig(Section):
     """How events become numbers."""
 
-    text_width: Count = 64
+    text_width: Count = 32
     """Width of the hashed text vector."""
 
 
@@ -199,9 +199,16 @@ class AuditConfig(Section):
 class LatencyConfig(Section):
     """Latency against history length."""
 
-    histories: Annotated[tuple[Count, ...], LISTED, ASCENDING, Field(min_length=1)] = (100, 1_000, 10_000)
+    histories: Annotated[tuple[Count, ...], LISTED, ASCENDING, Field(min_length=1)] = (
+        100,
+        300,
+        1_000,
+        3_000,
+        10_000,
+        30_000,
+    )
     """History lengths, in events."""
-    repeats: Count = 50
+    repeats: Count = 200
     """Timed repeats at each length."""
 
 
@@ -222,7 +229,7 @@ class QuickConfig(Section):
     """Most epochs."""
     truncation_instants: Count = 2
     """Most truncation instants in each fold."""
-    longest_history: Count = 1_000
+    longest_history: Count = 3_000
     """Longest history whose latency is measured."""
-    repeats: Count = 20
+    repeats: Count = 100
     """Most timed repeats."""

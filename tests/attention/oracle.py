@@ -171,9 +171,7 @@ def softmax_rows(
     for b in range(batch):
         for h in range(heads):
             for i in range(reads):
-                seen = [
-                    j for j in range(int(counts[b, i])) if mask is None or mask[b, j]
-                ]
+                seen = [j for j in range(int(counts[b, i])) if mask is None or mask[b, j]]
                 logits = []
                 for j in seen:
                     age = 0.0 if log_decay is None else log_decay[b, h, j + 1 : int(counts[b, i])].sum()

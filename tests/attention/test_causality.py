@@ -58,8 +58,9 @@ def changed(given: dict[str, torch.Tensor], change: str, names: tuple[str, ...])
 @pytest.mark.parametrize("names", [("key", "value", "query", "log_decay"), ("value",), ("key",), ("query",)])
 def test_the_past_keeps_its_bits(backend, change, decays, names):
     given = inputs()
-    base, other = read(given, decays, backend=backend), read(
-        changed(given, change, names), decays, backend=backend
+    base, other = (
+        read(given, decays, backend=backend),
+        read(changed(given, change, names), decays, backend=backend),
     )
     assert torch.equal(base[:, :, :CUT], other[:, :, :CUT])
     assert torch.isfinite(base).all()

@@ -62,7 +62,9 @@ def test_counts_of_any_kind(data, keys, reads, size, decays):
     one = st.lists(st.integers(0, keys), min_size=reads, max_size=reads)
     counts = torch.tensor([data.draw(one), data.draw(one)], dtype=torch.int64).reshape(2, reads)
     options = {"log_decay": -draw(4, 2, 2, keys).abs()} if decays else {}
-    for wanted, got in zip(*both(reads, keys, visible_counts=counts, chunk_size=size, **options), strict=True):
+    for wanted, got in zip(
+        *both(reads, keys, visible_counts=counts, chunk_size=size, **options), strict=True
+    ):
         torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
 
 

@@ -128,7 +128,9 @@ def test_maps_that_lie_are_caught():
     x = torch.rand(1, 1, 4, 2)
     with pytest.raises(FeatureMapError, match="query: feature map 'signed' gave -"):
         linear_attention(x, x, x, feature_map=Signed())
-    with pytest.raises(FeatureMapError, match=r"'narrow' made shape \(1, 1, 4, 2\) of query .* \(1, 1, 4, 4\)"):
+    with pytest.raises(
+        FeatureMapError, match=r"'narrow' made shape \(1, 1, 4, 2\) of query .* \(1, 1, 4, 4\)"
+    ):
         linear_attention(x, x, x, feature_map=Narrow())
     register_feature_map("wrong", lambda: torch.relu)
     with pytest.raises(FeatureMapError, match="factory of 'wrong' returned"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ POLICIES = {"raise": ("raise",), "floor": ("floor", 2.5), "prior": ("prior", 0.7
 B, H, T, D, DV = 2, 2, 11, 3, 3
 
 
-@lru_cache(maxsize=None)
+@cache
 def make(visibility: str, masked: bool, decays: bool, policy: str, feature_map: str, state: bool) -> Case:
     rng = np.random.default_rng(11)
     reads = 7 if visibility == "counts" else T

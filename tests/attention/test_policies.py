@@ -75,7 +75,11 @@ def test_the_three_formulas(backend):
     # Sums 1, 3, 9 over 1, 2, 3.
     assert read(Denominator.raise_(), backend=backend).output[0, 0].flatten().tolist() == [1, 1.5, 3]
     assert read(Denominator.floor(2.0), backend=backend).output[0, 0].flatten().tolist() == [0.5, 1.5, 3]
-    assert read(Denominator.prior(3.0, 5.0), backend=backend).output[0, 0].flatten().tolist() == [4, 18 / 5, 4]
+    assert read(Denominator.prior(3.0, 5.0), backend=backend).output[0, 0].flatten().tolist() == [
+        4,
+        18 / 5,
+        4,
+    ]
 
 
 def test_a_prior_for_each_head():
@@ -155,7 +159,9 @@ def test_health_of_nothing():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("policy", [Denominator.raise_(), Denominator.floor(4.0), Denominator.prior(1.0, 4.0)])
+@pytest.mark.parametrize(
+    "policy", [Denominator.raise_(), Denominator.floor(4.0), Denominator.prior(1.0, 4.0)]
+)
 def test_the_gradient_goes_through_the_denominator(policy, backend):
     """A weight that moves to one key moves away from the others: gradients of equal values cancel."""
     drawn = torch.rand(1, 1, 3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ def inputs(dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 def in_pieces(given, cuts, backend, policy, start=None):
     outputs, state = [], start
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in itertools.pairwise(cuts):
         piece = {n: x[:, low:high] if x.dim() == 2 else x[:, :, low:high] for n, x in given.items()}
         result = linear_attention(
             **piece,

@@ -47,6 +47,13 @@ def run(made, counted: bool, dtype: torch.dtype = torch.float64, grad: bool = Fa
     return output, leaves
 
 
+def rounded(made):
+    """Return the case with its numbers exact in float32."""
+    return tuple(
+        x.astype(np.float32).astype(float) if x is not None and x.dtype == float else x for x in made
+    )
+
+
 def pairwise(made, leaves) -> torch.Tensor:
     """Return the same reads from explicit pairs in torch, for their gradient; checked against the loop."""
     counts, mask = torch.tensor(made[3]), made[4]
@@ -62,7 +69,9 @@ def pairwise(made, leaves) -> torch.Tensor:
     return logits.masked_fill(~visible, -math.inf).softmax(-1) @ value
 
 
-PATHS = [(counted, masked, decay) for counted in (False, True) for masked in (False, True) for decay in (0, 0.3)]
+PATHS = [
+    (counted, masked, decay) for counted in (False, True) for masked in (False, True) for decay in (0, 0.3)
+]
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -92,7 +101,9 @@ def test_every_path(counted, masked, decay, width, rows, fused, monkeypatch):
 @pytest.mark.parametrize(("counted", "masked", "decay"), PATHS)
 def test_float32(counted, masked, decay):
     made = make(300, 90 if counted else None, masked, decay, 4, seed=4)
-    made = tuple(x.astype(np.float32).astype(float) if x is not None and x.dtype == float else x for x in made)
+    made = tuple(
+        x.astype(np.float32).astype(float) if x is not None and x.dtype == float else x for x in made
+    )
     exact, _ = run(made, counted)
     got, _ = run(made, counted, torch.float32)
     # A logit keeps eps times its size, and its size is bounded by the span of a block; values are below 5.
@@ -108,12 +119,29 @@ def test_long_spans_keep_their_digits(counted):
     decay = np.full((B, H, length), -5.0)
     decay[:, :, 100], decay[0, 1, 230], decay[1, :, 231] = -3000.0, -math.inf, -700.0
     decay[:, :, 300:] = -0.01
-    made = [x.astype(np.float32).astype(float) if x is not None and x.dtype == float else x for x in made]
+    made = list(rounded(made))
     made[5] = decay.astype(np.float32).astype(float)
     got, _ = run(made, counted, torch.float32)
     made[5] = np.maximum(made[5], -1e4)
     wanted = softmax_rows(*made, 1 / math.sqrt(D))
     assert np.abs(got.double().numpy() - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("decay", [0, 0.3])
+@pytest.mark.parametrize("lengths", [(20, 20), (20, 13), (1, 20), (7, 7)])
+def test_padding_at_the_end(lengths, decay, counted):
+    made = list(make(20, 9 if counted else None, True, decay, 4))
+    made[4] = np.arange(20) < np.array(lengths)[:, None]
+    output, leaves = run(made, counted, grad=True)
+    wanted = softmax_rows(*made, 1 / math.sqrt(D))
+    assert np.abs(output.detach().numpy() - wanted).max() < 1e-13
+    copies = [None if x is None else x.detach().clone().requires_grad_() for x in leaves]
+    pairwise(made, copies).square().sum().backward()
+    output.square().sum().backward()
+    for got, exact in zip(leaves, copies, strict=True):
+        if exact is not None:
+            torch.testing.assert_close(got.grad, exact.grad, rtol=1e-11, atol=1e-12)
 
 
 def test_counts_in_any_order_and_repeated():

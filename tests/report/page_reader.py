@@ -70,19 +70,20 @@ class Page:
 
     def table(self, start: str) -> list[list[str]]:
         """Give the one table whose caption starts so, as rows of cell texts, the heading row first."""
-        tables, current, inside = [], None, False
+        tables: list[list[list[str]]] = []
+        current: list[list[str]] = []
+        inside = False
         for e in self.elements:
             if e.tag == "table":
                 current, inside = [], False
             elif e.tag == "caption" and e.text.startswith(start):
                 inside = True
                 tables.append(current)
-            elif e.tag == "tr" and inside and current is not None:
+            elif e.tag == "tr" and inside:
                 current.append([])
-            elif e.tag in ("th", "td") and inside and current is not None:
+            elif e.tag in ("th", "td") and inside:
                 current[-1].append(e.text)
         (found,) = tables
-        assert found is not None
         return found
 
 

@@ -78,7 +78,7 @@ def test_cut_file(make_run: MakeRun, name: str) -> None:
 def test_foreign_content(make_run: MakeRun, content: bytes) -> None:
     run = make_run()
     (run / "metrics.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match="metrics.json"):
+    with pytest.raises(CheckpointError, match=r"metrics\.json"):
         load_run(run)
 
 

@@ -8,7 +8,11 @@ from quantattn.attention.backends.quadratic import read_quadratic
 from quantattn.attention.backends.recurrent import read_recurrent
 from quantattn.errors import BackendError
 
-_REGISTRY: dict[str, Backend] = {"chunked": read_chunked, "quadratic": read_quadratic, "recurrent": read_recurrent}
+_REGISTRY: dict[str, Backend] = {
+    "chunked": read_chunked,
+    "quadratic": read_quadratic,
+    "recurrent": read_recurrent,
+}
 
 
 def backend_names() -> tuple[str, ...]:

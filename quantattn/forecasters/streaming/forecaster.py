@@ -50,7 +50,9 @@ class StreamingForecaster:
         memory = self._memories.get(entity)
         if memory is None:
             state: EntityState
-            state = LinearState(self._packed) if self.config.attention == "linear" else SoftmaxState(self._packed)
+            state = (
+                LinearState(self._packed) if self.config.attention == "linear" else SoftmaxState(self._packed)
+            )
             memory = self._memories[entity] = _EntityMemory(state)
             self._check(memory.state.write(self._start, self._no_steps, is_start=True), entity, None)
         return memory
@@ -171,7 +173,9 @@ class StreamingForecaster:
     def warm_up(self) -> None:
         """Compile (or load from the cache) the update and the forecast, on a throw-away entity."""
         state: EntityState
-        state = LinearState(self._packed) if self.config.attention == "linear" else SoftmaxState(self._packed, 2)
+        state = (
+            LinearState(self._packed) if self.config.attention == "linear" else SoftmaxState(self._packed, 2)
+        )
         state.write(self._start, self._no_steps, is_start=True)
         state.write(self._start, self._no_steps, is_start=False)
         state.read(np.zeros(self._packed.sizes[1], np.float32), np.zeros(1, np.float32))
@@ -179,5 +183,3 @@ class StreamingForecaster:
     def state_bytes(self, entity: str) -> int:
         """Give the bytes that one entity's memory holds."""
         return self._memory(entity).state.nbytes
-
-

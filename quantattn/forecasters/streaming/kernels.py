@@ -121,7 +121,9 @@ def _dot(x: Any, y: Any, n: int) -> Any:
 
 
 @_njit
-def _finish_block(weights: Any, at: int, hidden: Any, read: Any, width: int, inner: int, a: Any, b: Any) -> int:
+def _finish_block(
+    weights: Any, at: int, hidden: Any, read: Any, width: int, inner: int, a: Any, b: Any
+) -> int:
     """Mix the read into `hidden` and add the feed-forward part; give the offset behind the block."""
     at = _affine(weights, at, read, width, width, a)
     for i in range(width):
@@ -154,7 +156,9 @@ def _linear_read(state: Any, at: int, query: Any, q0: int, rank: int, row: Any, 
 
 
 @_njit
-def linear_update(weights: Any, sizes: Any, state: Any, token: Any, is_start: bool, decay: Any, scratch: Any) -> int:
+def linear_update(
+    weights: Any, sizes: Any, state: Any, token: Any, is_start: bool, decay: Any, scratch: Any
+) -> int:
     """Write one event into the state of a linear forecaster.
 
     Parameters

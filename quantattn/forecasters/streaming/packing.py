@@ -67,5 +67,12 @@ def pack(network: AttentionNetwork) -> PackedNetwork:
     config = network.config
     return PackedNetwork(
         np.concatenate(parts),
-        (network.event_width, network.query_width, config.width, config.heads, config.layers, config.feed_forward),
+        (
+            network.event_width,
+            network.query_width,
+            config.width,
+            config.heads,
+            config.layers,
+            config.feed_forward,
+        ),
     )

@@ -114,9 +114,9 @@ class SoftmaxState:
     def _grow(self) -> None:
         keys, values, clock = self._keys, self._values, self._clock
         self._allocate(2 * clock.shape[1])
-        self._keys[..., : self._count] = keys
-        self._values[..., : self._count] = values
-        self._clock[:, : self._count] = clock
+        self._keys[..., : self._count] = keys[..., : self._count]
+        self._values[..., : self._count] = values[..., : self._count]
+        self._clock[:, : self._count] = clock[:, : self._count]
 
     def write(self, token: Floats, steps: Clock, *, is_start: bool) -> int:
         """Write one event `steps` half-lives (per head) after the one before."""

@@ -1,0 +1,139 @@
+"""Latency of one more event and one more forecast against the length of the history, measured."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quantattn.evaluation.latency import percentiles
+from quantattn.forecasters import EntityTokens, FittedForecaster, StreamingForecaster
+
+ENTITY = "measured"
+
+
+def _endless(tokens: EntityTokens, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Repeat an entity's events, their clock going on, to `length` events."""
+    repeats = -(-length // len(tokens.events))
+    span = int(tokens.event_times[-1] - tokens.event_times[0]) + 86_400_000_000_000
+    shifts = np.repeat(np.arange(repeats, dtype=np.int64) * span, len(tokens.events))
+    times = np.tile(tokens.event_times, repeats) + shifts
+    return np.tile(tokens.events, (repeats, 1))[:length], times[:length]
+
+
+def _measure(
+    forecaster: FittedForecaster, tokens: EntityTokens, history: int, repeats: int
+) -> dict[str, Any]:
+    # The clock starts over near 1970, since a repeated history may outgrow the range of nanoseconds.
+    events, times = _endless(tokens, history + 2 * repeats)
+    times = times - times[0]
+    stream: StreamingForecaster = forecaster.stream()
+    stream.warm_up()
+    started = time.perf_counter()
+    stream.update_many(ENTITY, events[:history], times[:history])
+    cold = time.perf_counter() - started
+    updates, reads = [], []
+    query = tokens.queries[-1]
+    for number in range(2 * repeats):
+        at = history + number
+        began = time.perf_counter()
+        stream.update(ENTITY, events[at], int(times[at]))
+        between = time.perf_counter()
+        stream.forecast(ENTITY, query, int(times[at]) + 1)
+        ended = time.perf_counter()
+        # The first half warms caches and branch predictors.
+        if number >= repeats:
+            updates.append((between - began) * 1e6)
+            reads.append((ended - between) * 1e6)
+    return {
+        "history": history,
+        "update_us": percentiles(updates),
+        "read_us": percentiles(reads),
+        "cold_start_ms": cold * 1e3,
+        "state_bytes": stream.state_bytes(ENTITY),
+        "n": repeats,
+    }
+
+
+def latency_curve(
+    forecasters: Mapping[str, FittedForecaster],
+    tokens: EntityTokens,
+    *,
+    histories: Sequence[int],
+    repeats: int,
+    on_point: Callable[[], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Measure update, read and cold start of each forecaster at each history length.
+
+    One entity, one thread, one event or forecast a call, warmed up; the same events for each forecaster.
+    Histories longer than the entity's own repeat it. The cold start writes the encoded history from the
+    first event. Encoding an event and assembling as-of features come before both and are not included.
+
+    Parameters
+    ----------
+    forecasters : mapping of str to FittedForecaster
+        By model name.
+    tokens : EntityTokens
+        An entity's events and at least one query.
+    histories : sequence of int
+        History lengths in events.
+    repeats : int
+        Timed updates and reads at each length, after as many untimed ones.
+    on_point : callable, optional
+        Called after each measured point.
+
+    Returns
+    -------
+    list of dict
+        The ``curve`` of ``latency.json``.
+    """
+    curve = []
+    for history in histories:
+        for model, forecaster in forecasters.items():
+            curve.append({"model": model, **_measure(forecaster, tokens, history, repeats)})
+            if on_point is not None:
+                on_point()
+    return curve
+
+
+def crossover_history(
+    curve: Sequence[Mapping[str, Any]], fast: str = "linear", slow: str = "softmax"
+) -> int | None:
+    """Give the history length from which `fast` is the faster of the two, by median update plus read.
+
+    Parameters
+    ----------
+    curve : sequence of mapping
+        What :func:`latency_curve` gave.
+    fast, slow : str
+        Model names.
+
+    Returns
+    -------
+    int or None
+        Interpolated between measured lengths on logarithmic axes; the shortest length measured where
+        `fast` leads from there on; None where it does not lead at the longest, or one was not measured.
+    """
+
+    def totals(model: str) -> dict[int, float]:
+        return {
+            int(point["history"]): point["update_us"]["p50"] + point["read_us"]["p50"]
+            for point in curve
+            if point["model"] == model and point["update_us"] and point["read_us"]
+        }
+
+    one, other = totals(fast), totals(slow)
+    lengths = sorted(set(one) & set(other))
+    if not lengths or one[lengths[-1]] >= other[lengths[-1]]:
+        return None
+    behind = [n for n in lengths if one[n] >= other[n]]
+    if not behind:
+        return lengths[0]
+    left = behind[-1]
+    right = lengths[lengths.index(left) + 1]
+    gap_left, gap_right = math.log(one[left] / other[left]), math.log(one[right] / other[right])
+    share = gap_left / (gap_left - gap_right)
+    return round(left * (right / left) ** share)

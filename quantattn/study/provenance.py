@@ -1,0 +1,135 @@
+"""Where a run came from: versions, hashes, machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+import quantattn
+from quantattn.files import hash_bytes, hash_file
+from quantattn.pit import PointInTimeDataset
+from quantattn.pit.timestamps import iso, nanoseconds_of
+from quantattn.walkforward import Fold
+
+PACKAGES = (
+    "exchange_calendars",
+    "numba",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "safetensors",
+    "scikit-learn",
+    "scipy",
+    "torch",
+)
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of Python and of the packages that results depend on."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "quantattn": quantattn.__version__, **found}
+
+
+def code_hash() -> str:
+    """Give one SHA-256 over the package's source files, by relative path and content."""
+    root = Path(quantattn.__file__).parent
+    files = sorted(path for path in root.rglob("*.py") if "__pycache__" not in path.parts)
+    listing = "\n".join(f"{path.relative_to(root).as_posix()} {hash_file(path)}" for path in files)
+    return hash_bytes(listing.encode())
+
+
+def available_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """Describe the machine that latencies were measured on."""
+    return {
+        "cpu": _processor(),
+        "cores": available_cores(),
+        "threads": threads,
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "os": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def peak_memory_gib() -> float | None:
+    """Give the largest resident memory that this process has had, in GiB; None where that is unknown."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30, 2)
+
+
+def fold_records(folds: Sequence[Fold]) -> list[dict[str, Any]]:
+    """Give the folds as the manifest keeps them."""
+    records = []
+    for fold in folds:
+        purged = []
+        for side in ("train", "validation"):
+            rows = fold.purged.filter(fold.purged["side"] == side)
+            if rows.height:
+                times = nanoseconds_of(rows["forecast_time"])
+                purged.append(
+                    {"side": side, "start": iso(times.min()), "end": iso(times.max()), "n_rows": rows.height}
+                )
+        records.append(
+            {
+                "fold": fold.index,
+                **{name: value for name, value in fold.spans().items() if name != "validation_time"},
+                "n_train": len(fold.train),
+                "n_validation": len(fold.validation),
+                "n_test": len(fold.test),
+                "purged": purged,
+            }
+        )
+    return records
+
+
+def event_counts(dataset: PointInTimeDataset, rejected: dict[str, int]) -> dict[str, Any]:
+    """Count the events by kind and the rejected rows by reason."""
+    kinds = dataset.events.frame.group_by("kind").len().sort("len", "kind", descending=[True, False])
+    return {"n": len(dataset.events.frame), "by_kind": dict(kinds.iter_rows()), "rejected": rejected}
+
+
+def caveats(sources: Sequence[str], *, universe: bool) -> list[str]:
+    """Say what a reader must know about the data before believing a result."""
+    found = []
+    if "packaged:us_equities" in sources:
+        found += [
+            "The 20 stocks were chosen with hindsight: all of them survived to 2022. Levels of performance are "
+            "therefore flattered; differences between models on the same stocks are not, or far less.",
+            "Closing prices are adjusted with what was known in 2022. Their levels carry later splits and dividends; "
+            "the daily returns that events and targets are made from do so only on those days.",
+        ]
+    elif not universe:
+        found.append(
+            "No dated universe was given: an instrument is forecast whenever it has prices, so instruments that "
+            "vanished from the price file are missing from the past as well."
+        )
+    return found
