@@ -56,11 +56,8 @@ def prepare(
         if poisoned is not None:
             bad_query, bad_key = bad_query | poisoned.queries, bad_key | poisoned.keys
         poisoned = Poison(bad_query, bad_key)
-    if poisoned is not None:
-        if mask is not None:
-            poisoned = Poison(poisoned.queries, poisoned.keys & mask[:, None])
-        # The map may turn an emptied key into something: elu+1 of zero is one.
-        key_features = emptied(key_features, poisoned.keys)
+    if poisoned is not None and mask is not None:
+        poisoned = Poison(poisoned.queries, poisoned.keys & mask[:, None])
     return Prepared(query_features, key_features, pad(value, (0, 1), value=1.0), poisoned)
 
 

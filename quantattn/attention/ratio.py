@@ -24,8 +24,8 @@ def divide(
     log_scale : Tensor or None
         ``(B, H, Tq)`` float64: log decay to apply to the sums first. It cancels in a plain ratio.
     lost : Tensor or None
-        ``(B, H, Tq)`` bool: reads that met a non-finite input. They become NaN, and stand aside meanwhile,
-        since their gradient, zero times NaN, would spoil that of other reads.
+        ``(B, H, Tq)`` bool: reads that met a non-finite input. They become NaN at the very end, without a
+        gradient: zero times NaN on the way back would spoil other reads.
     policy : Denominator
         What to do about the sum.
 
@@ -40,7 +40,6 @@ def divide(
         read = read * log_scale.exp().to(read.dtype)[..., None]
     denominator = read[..., -1].detach().clone()
     if lost is not None:
-        read = torch.where(lost[..., None], 1.0, read)
         denominator = torch.where(lost, torch.nan, denominator)
     output = _apply(policy, read, denominator)
     if lost is not None:

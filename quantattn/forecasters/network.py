@@ -38,29 +38,69 @@ class Block(nn.Module):
         self.contract = nn.Linear(config.feed_forward, width)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, writes: Tensor, log_decay: Tensor | None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        counts: Tensor | None,
+        writes: Tensor,
+        log_decay: Tensor | None,
     ) -> Tensor:
-        """Read the visible prefix; shapes (B, H, T, head width)."""
+        """Read the visible prefix; shapes (B, H, T, head width), counts (B, Tq) or None for causal order."""
         if self.config.attention == "linear":
             return linear_attention(
                 query,
                 key,
                 value,
                 feature_map=self.config.feature_map,
+                visible_counts=counts,
                 key_mask=writes,
                 log_decay=log_decay,
                 denominator=DENOMINATOR,
             ).output
-        return softmax_attention(query, key, value, key_mask=writes, log_decay=log_decay)
+        return softmax_attention(
+            query, key, value, visible_counts=counts, key_mask=writes, log_decay=log_decay
+        )
 
-    def forward(self, hidden: Tensor, writes: Tensor, log_decay: Tensor | None) -> Tensor:
-        """Give the hidden tokens after this block; shape (B, T, width)."""
-        size, length, width = hidden.shape
-        projected = self.projection(self.attention_norm(hidden))
-        query, key, value = projected.view(size, length, 3, self.config.heads, -1).permute(2, 0, 3, 1, 4)
-        read = self.attend(query, key, value, writes, log_decay)
-        hidden = hidden + self.mix(read.transpose(1, 2).reshape(size, length, width))
+    def forward(
+        self, hidden: Tensor, writes: Tensor, log_decay: Tensor | None, readers: Tensor | None = None
+    ) -> Tensor:
+        """Give the hidden tokens after this block.
+
+        Parameters
+        ----------
+        hidden : Tensor, shape (B, T, width)
+            Tokens in merged order.
+        writes : Tensor of bool, shape (B, T)
+            Which tokens write.
+        log_decay : Tensor, shape (B, H, T), or None
+            Decay before each token.
+        readers : Tensor of int64, shape (B, M), optional
+            Positions of the tokens that are wanted; all by default.
+
+        Returns
+        -------
+        Tensor, shape (B, T, width) or (B, M, width)
+        """
+        width = hidden.shape[-1]
+        normed = self.attention_norm(hidden)
+        counts = None
+        if readers is None:
+            query, key, value = self.projection(normed).chunk(3, dim=-1)
+        else:
+            where = readers[..., None].expand(-1, -1, width)
+            hidden = hidden.gather(1, where)
+            weight, bias = self.projection.weight, self.projection.bias
+            query = nn.functional.linear(normed.gather(1, where), weight[:width], bias[:width])
+            key, value = nn.functional.linear(normed, weight[width:], bias[width:]).chunk(2, dim=-1)
+            counts = readers + 1
+        read = self.attend(*(self._heads(x) for x in (query, key, value)), counts, writes, log_decay)
+        hidden = hidden + self.mix(read.transpose(1, 2).flatten(2))
         return hidden + self.contract(torch.relu(self.expand(self.feed_forward_norm(hidden))))
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """Split the width into heads: (B, T, width) to (B, H, T, head width)."""
+        return x.unflatten(-1, (self.config.heads, -1)).transpose(1, 2)
 
 
 class AttentionNetwork(nn.Module):
@@ -119,8 +159,10 @@ class AttentionNetwork(nn.Module):
         """
         hidden = self.embed(batch)
         decays = any(h is not None for h in self.config.half_lives)
-        for block in self.blocks:
-            hidden = block(hidden, batch.writes, batch.log_decay if decays else None)
-        where = batch.query_positions[..., None].expand(-1, -1, hidden.shape[-1])
-        read = self.final_norm(hidden.gather(1, where))
+        log_decay = batch.log_decay if decays else None
+        *inner, last = self.blocks
+        for block in inner:
+            hidden = block(hidden, batch.writes, log_decay)
+        # Behind the last block only the forecasts are wanted: its events write and read nothing more.
+        read = self.final_norm(last(hidden, batch.writes, log_decay, batch.query_positions))
         return (self.head(read) + self.direct(batch.queries))[..., 0]

@@ -124,6 +124,15 @@ def test_gaps_of_any_length(gap, backend):
     torch.testing.assert_close(output[:, :, at:].double(), tail, rtol=2e-6, atol=slack)
 
 
+def test_rows_that_fill_up_a_block_do_not_overflow():
+    """Thousands of nats into a history, placed reads leave rows of their block unused."""
+    counts = torch.tensor([[12, 10, 11, 1, 12], [2, 3, 12, 12, 12]])
+    decay = torch.full((2, 2, 12), -500.0, dtype=torch.float64)
+    for wanted, got in zip(*both(5, 12, visible_counts=counts, log_decay=decay, chunk_size=4), strict=True):
+        assert torch.isfinite(got).all()
+        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_exponents_keep_their_digits_far_from_the_start_of_a_chunk():
     """Differences of coordinates thousands of nats away are exact to float32's last place."""
     rows = torch.tensor([[-7000.1234567, -7000.6234567, -123.4567]], dtype=torch.float64)

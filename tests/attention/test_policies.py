@@ -109,6 +109,14 @@ def test_raise_names_batch_head_and_position(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_raise_refuses_a_sum_that_overflows(backend):
+    huge = torch.full((1, 1, 3, 1), 3e38)
+    options = {"feature_map": "identity", "backend": backend}
+    with pytest.raises(DenominatorError, match="batch 0, head 0, position 1: inf"):
+        linear_attention(torch.ones_like(huge), huge, huge * 0, **options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_decay_never_empties_a_plain_ratio(backend):
     """A gap of a thousand half-lives under masked keys, then a read: only a prior forgets."""
     decay = torch.tensor([0.0, -1.0, -900.0], dtype=torch.float64).expand(2, 2, 3)

@@ -191,9 +191,10 @@ def test_half_precision_is_computed_in_float32(dtype):
         *(x.float() for x in leaves[:3]), key_mask=torch.tensor(made[4]), log_decay=leaves[3].float()
     )
     assert torch.equal(half, wide.to(dtype))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside, _ = run(made, False, torch.float32)
-    assert torch.equal(inside, run(made, False, torch.float32)[0])
+    for given in (made, (*made[:4], None, None)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            inside, _ = run(given, False, torch.float32)
+        assert torch.equal(inside, run(given, False, torch.float32)[0])
 
 
 def test_nothing_visible_is_an_error():

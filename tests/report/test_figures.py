@@ -187,6 +187,14 @@ def test_a_rising_sum_is_drawn_upwards(run: RunResults, styles: ModelStyles) -> 
     assert len(_with(elements, "path", "fold-line")) == 2 * 5
 
 
+def test_order_of_the_records_does_not_matter(run: RunResults, styles: ModelStyles) -> None:
+    points = run.comparisons.cumulative_loss_difference
+    turned = run.comparisons.model_copy(update={"cumulative_loss_difference": points[::-1]})
+    assert cumulative_figure(turned, run.manifest.folds, styles) == cumulative_figure(
+        run.comparisons, run.manifest.folds, styles
+    )
+
+
 def test_cumulative_table_gives_the_sums_at_the_block_ends(run: RunResults, styles: ModelStyles) -> None:
     figure = cumulative_figure(run.comparisons, run.manifest.folds, styles)
     assert figure is not None

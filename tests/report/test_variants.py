@@ -212,6 +212,8 @@ def test_a_disastrous_fold_does_not_flatten_the_others(make_run: MakeRun) -> Non
     assert page.table("Out-of-sample R², pooled and by fold")[4][1].startswith("−250")
     notes = [e.text for e in page.all("title") if e.text.startswith("Linear attention: −250")]
     assert len(notes) == 2  # the arrow in the wide and in the narrow drawing
+    centres = [float(e.attributes["cx"]) for e in page.all("circle") if "cx" in e.attributes]
+    assert min(centres) >= 0
 
 
 def test_unknown_metrics_and_models_are_shown(make_run: MakeRun) -> None:
@@ -231,6 +233,43 @@ def test_long_findings_are_set_below_each_other(make_run: MakeRun) -> None:
     assert len(_page(run).all("ol", "long")) == 1
     _change(run, "findings.json", findings=[])
     assert _page(run).all("ol") == []
+
+
+def test_single_forecast_time(make_run: MakeRun) -> None:
+    run = make_run(folds=1, years=1, entities=("A",))
+    path = run / "forecasts.parquet"
+    frame = pl.read_parquet(path)
+    frame.filter(pl.col("forecast_time") == pl.col("forecast_time").min()).write_parquet(path)
+    comparisons = read(run / "comparisons.json")
+    first = comparisons["cumulative_loss_difference"][0]
+    comparisons["cumulative_loss_difference"] = [first]
+    write(run / "comparisons.json", comparisons)
+    manifest = read(run / "manifest.json")
+    moment = first["forecast_time"]
+    manifest["folds"][0].update(dict.fromkeys(("train_start", "train_end", "test_start", "test_end"), moment))
+    manifest["folds"][0].update(validation_start=None, validation_end=None, purged=[])
+    write(run / "manifest.json", manifest)
+    page = _page(run)
+    assert [row[0] for row in page.table("Cumulative loss difference")] == ["Up to", "8 Jan 2010"]
+
+
+@pytest.mark.parametrize("extreme", [5e-324, 1e-300, 1e300, 1e17, -1e300])
+def test_extreme_figures_still_give_a_page(make_run: MakeRun, extreme: float) -> None:
+    run = make_run(folds=1, years=1, entities=("A",))
+    metrics = read(run / "metrics.json")
+    for estimate in metrics["models"][1]["metrics"].values():
+        estimate.update(value=extreme, low=extreme, high=extreme)
+    write(run / "metrics.json", metrics)
+    comparisons = read(run / "comparisons.json")
+    comparisons["pairwise"][0].update(mean_difference=extreme, low=extreme, high=extreme)
+    comparisons["non_inferiority"].update(difference=extreme, lower=extreme, upper=extreme)
+    comparisons["cumulative_loss_difference"][3]["value"] = extreme
+    write(run / "comparisons.json", comparisons)
+    latency = read(run / "latency.json")
+    latency["curve"][0]["read_us"] = dict.fromkeys(("p50", "p95", "p99"), extreme)
+    latency["training"][0]["seconds"] = extreme
+    write(run / "latency.json", latency)
+    _page(run)
 
 
 @pytest.mark.parametrize("folds", [1, 17])

@@ -11,7 +11,7 @@ from quantattn.report import formatting
 from quantattn.report.figures import svg
 from quantattn.report.figures.axes import Panel
 from quantattn.report.figures.figure import Canvas, Figure, draw
-from quantattn.report.figures.scales import Scale, number_ticks, padded, time_ticks
+from quantattn.report.figures.scales import Scale, at_least_a_day, number_ticks, padded, time_ticks
 from quantattn.report.formatting import NumberColumn, number_column
 from quantattn.report.model_styles import ModelStyle, ModelStyles
 from quantattn.report.schema import Comparisons, FoldSpan
@@ -112,7 +112,7 @@ def _paint(canvas: Canvas, series: list[_Series], starts: list[int]) -> tuple[Ma
 
 def _panel(canvas: Canvas, series: _Series, starts: list[int], panel: Panel) -> Markup:
     times = [t for t, _ in series.points]
-    first, last = times[0], max(times[-1], times[0] + 1)
+    first, last = at_least_a_day(times[0], times[-1])
     x = panel.x_scale(float(first), float(last))
     y = panel.y_scale(*padded([0.0, *(v for _, v in series.points)], 0.08))
     ticks, column = number_ticks(y.low, y.high, 4)

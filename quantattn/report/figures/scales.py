@@ -44,7 +44,8 @@ class Scale:
     def __call__(self, value: float) -> float:
         """Give the position of a value."""
         if self.logarithmic:
-            part = math.log(value / self.low) / math.log(self.high / self.low)
+            low = math.log(self.low)
+            part = (math.log(value) - low) / (math.log(self.high) - low)
         else:
             part = (value - self.low) / (self.high - self.low)
         return self.start + part * (self.end - self.start)
@@ -77,7 +78,8 @@ def padded_log(values: Iterable[float], share: float = 0.06) -> tuple[float, flo
     low, high = padded(logs, share)
     if logs and min(logs) == max(logs):
         low, high = logs[0] - 0.5, logs[0] + 0.5
-    return 10**low, 10**high
+    # Far beyond any latency, but still inside what a float holds.
+    return 10 ** max(low, -300.0), 10 ** min(high, 300.0)
 
 
 def round_step(length: float, most: int) -> float:
@@ -117,7 +119,7 @@ def number_ticks(low: float, high: float, most: int = 6) -> tuple[list[Tick], Nu
 def decade_ticks(low: float, high: float) -> list[Tick]:
     """Give ticks at 1, 2 and 5 times the powers of ten; the 2s and 5s are labelled on a short axis only."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    few = math.log10(high / low) < 2.6
+    few = math.log10(high) - math.log10(low) < 2.6
     ticks: list[Tick] = []
     for power in range(first, last + 1):
         for factor in (1, 2, 5):
@@ -125,6 +127,14 @@ def decade_ticks(low: float, high: float) -> list[Tick]:
             if low <= value <= high:
                 ticks.append(Tick(value, formatting.latency_tick(value) if factor == 1 or few else ""))
     return ticks
+
+
+def at_least_a_day(low: int, high: int) -> tuple[int, int]:
+    """Give a span of time that a plot can show: a day longer where it has no length.
+
+    A float cannot tell two instants a nanosecond apart, so less would be no length at all.
+    """
+    return low, max(high, low + DAY)
 
 
 def time_ticks(low: int, high: int, most: int = 8) -> list[Tick]:

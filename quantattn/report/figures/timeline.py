@@ -10,7 +10,7 @@ from quantattn.report import formatting
 from quantattn.report.figures import svg
 from quantattn.report.figures.axes import Panel
 from quantattn.report.figures.figure import Canvas, Figure, LegendItem, box_swatch, draw, line_swatch
-from quantattn.report.figures.scales import DAY, Scale, time_ticks
+from quantattn.report.figures.scales import DAY, Scale, at_least_a_day, time_ticks
 from quantattn.report.schema import FoldSpan
 
 _LEAST_WIDTH = 4.0
@@ -31,8 +31,7 @@ def timeline_figure(folds: Sequence[FoldSpan]) -> Figure | None:
     """
     if not folds:
         return None
-    low = min(fold.train_start for fold in folds)
-    high = max(fold.test_end for fold in folds)
+    low, high = at_least_a_day(min(fold.train_start for fold in folds), max(fold.test_end for fold in folds))
     legend = [LegendItem(box_swatch("span-train"), "Train")]
     if any(fold.validation_start is not None for fold in folds):
         legend.append(LegendItem(box_swatch("span-validation"), "Validation"))
@@ -94,9 +93,9 @@ def _paint(canvas: Canvas, folds: Sequence[FoldSpan], low: int, high: int) -> tu
     step = 30.0 if len(folds) <= 15 else 20.0
     bar = step - 12
     panel = Panel(left, 4, canvas.width - left - 12, step * len(folds))
-    scale = panel.x_scale(float(low), float(max(high, low + 1)))
+    scale = panel.x_scale(float(low), float(high))
     parts = [
-        panel.columns(scale, time_ticks(low, max(high, low + 1), 5 if canvas.narrow else 9)),
+        panel.columns(scale, time_ticks(low, high, 5 if canvas.narrow else 9)),
         panel.base(),
     ]
     for i, fold in enumerate(folds):
