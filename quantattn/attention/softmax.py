@@ -11,7 +11,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from quantattn.attention.backends.base import Visibility
 from quantattn.attention.finite import emptied, looks_finite, nonfinite_rows, reached, seen_number
-from quantattn.attention.softmax_blocks import MASKED, plan_causal, plan_counts, read_blocks
+from quantattn.attention.softmax_blocks import MASKED, kernel_width, plan_causal, plan_counts, read_blocks
 from quantattn.attention.validation import (
     check_counts,
     check_decay,
@@ -186,8 +186,7 @@ def _read_masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale:
     column = torch.where(mask, 0.0, MASKED / scale).to(key.dtype)[:, None, :, None]
     key = torch.cat([key, column.expand(*key.shape[:3], 1)], -1)
     query = pad(query, (0, 1), value=1.0)
-    # The fused kernel wants one width for all three.
-    width = max(query.shape[-1], value.shape[-1])
+    width = kernel_width(query, query.shape[-1], value.shape[-1])
     query, key = (pad(x, (0, width - x.shape[-1])) for x in (query, key))
     padded = pad(value, (0, width - value.shape[-1]))
     output = scaled_dot_product_attention(query, key, padded, is_causal=True, scale=scale)
