@@ -1,5 +1,177 @@
-"""Point-in-time backtesting of causal linear-attention forecasters against their softmax twins."""
+"""Point-in-time backtesting of causal linear-attention forecasters against their softmax twins.
+
+The names that a notebook needs are here: ``import quantattn as qa``, then ``qa.EventLog``,
+``qa.linear_attention``. Each is loaded when it is first used, so the import itself costs next to nothing.
+Everything else is in the packages that these names come from.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quantattn.attention import (
+        AttentionState,
+        Denominator,
+        FeatureMap,
+        linear_attention,
+        register_feature_map,
+        softmax_attention,
+    )
+    from quantattn.audit import CheckResult, audit_table
+    from quantattn.encoders import EventEncoder, HashingTextEncoder, NumericScaler
+    from quantattn.errors import QuantAttnError
+    from quantattn.evaluation import (
+        comparisons_table,
+        diebold_mariano,
+        metrics_table,
+        model_confidence_set,
+        non_inferiority,
+        validate_forecasts,
+    )
+    from quantattn.forecasters import FittedForecaster, NetworkConfig, StreamingForecaster, TrainingConfig
+    from quantattn.forecasters.baselines import BaselineForecaster, SampleTable, register_baseline
+    from quantattn.pit import (
+        EventLog,
+        ForecastClock,
+        Labels,
+        PointInTimeDataset,
+        PriceHistory,
+        TradingCalendar,
+        Universe,
+        WhyReport,
+        direction,
+        load_sp500_index,
+        load_sp500_ohlcv,
+        load_us_equities,
+        log_return,
+        market_events,
+        realised_variance,
+        simple_return,
+    )
+    from quantattn.pit.readers import read_events, read_prices
+    from quantattn.report import write_report
+    from quantattn.study import Study, load_study
+    from quantattn.walkforward import Fold, WalkForward
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AttentionState",
+    "BaselineForecaster",
+    "CheckResult",
+    "Denominator",
+    "EventEncoder",
+    "EventLog",
+    "FeatureMap",
+    "FittedForecaster",
+    "Fold",
+    "ForecastClock",
+    "HashingTextEncoder",
+    "Labels",
+    "NetworkConfig",
+    "NumericScaler",
+    "PointInTimeDataset",
+    "PriceHistory",
+    "QuantAttnError",
+    "SampleTable",
+    "StreamingForecaster",
+    "Study",
+    "TradingCalendar",
+    "TrainingConfig",
+    "Universe",
+    "WalkForward",
+    "WhyReport",
+    "__version__",
+    "audit_table",
+    "comparisons_table",
+    "diebold_mariano",
+    "direction",
+    "linear_attention",
+    "load_sp500_index",
+    "load_sp500_ohlcv",
+    "load_study",
+    "load_us_equities",
+    "log_return",
+    "market_events",
+    "metrics_table",
+    "model_confidence_set",
+    "non_inferiority",
+    "read_events",
+    "read_prices",
+    "realised_variance",
+    "register_baseline",
+    "register_feature_map",
+    "simple_return",
+    "softmax_attention",
+    "validate_forecasts",
+    "write_report",
+]
+
+_MODULES = {
+    "attention": (
+        "AttentionState",
+        "Denominator",
+        "FeatureMap",
+        "linear_attention",
+        "register_feature_map",
+        "softmax_attention",
+    ),
+    "audit": ("CheckResult", "audit_table"),
+    "encoders": ("EventEncoder", "HashingTextEncoder", "NumericScaler"),
+    "errors": ("QuantAttnError",),
+    "evaluation": (
+        "comparisons_table",
+        "diebold_mariano",
+        "metrics_table",
+        "model_confidence_set",
+        "non_inferiority",
+        "validate_forecasts",
+    ),
+    "forecasters": ("FittedForecaster", "NetworkConfig", "StreamingForecaster", "TrainingConfig"),
+    "forecasters.baselines": ("BaselineForecaster", "SampleTable", "register_baseline"),
+    "pit": (
+        "EventLog",
+        "ForecastClock",
+        "Labels",
+        "PointInTimeDataset",
+        "PriceHistory",
+        "TradingCalendar",
+        "Universe",
+        "WhyReport",
+        "direction",
+        "load_sp500_index",
+        "load_sp500_ohlcv",
+        "load_us_equities",
+        "log_return",
+        "market_events",
+        "realised_variance",
+        "simple_return",
+    ),
+    "pit.readers": ("read_events", "read_prices"),
+    "report": ("write_report",),
+    "study": ("Study", "load_study"),
+    "walkforward": ("Fold", "WalkForward"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+# Without them `quantattn.pit` would be there or not, depending on what was used before.
+_PACKAGES = {module.partition(".")[0] for module in _MODULES}
+
+
+if not TYPE_CHECKING:  # a type checker that saw it would take any misspelt name for granted
+
+    def __getattr__(name: str) -> Any:
+        """Import a package, or the module of a public name, when it is first used."""
+        if name in _PACKAGES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """List the public names and the packages, loaded or not."""
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -35,7 +35,7 @@ TOP_LEVEL = {
 
 # What `import quantattn` and `quantattn --help` must not pay for.
 HEAVY = {
-    *("torch", "numba", "pandas", "polars", "pyarrow", "plotly", "sklearn", "scipy", "arch", "skfolio"),
+    *("torch", "numba", "pandas", "polars", "pyarrow", "sklearn", "scipy", "arch", "skfolio"),
     *("exchange_calendars", "statsmodels", "matplotlib"),
 }
 
@@ -110,7 +110,7 @@ def test_help_loads_nothing_heavy():
 
 def test_the_attention_package_loads_no_data_frames():
     # Torch itself may bring pandas or scipy along; the package must not ask for them.
-    assert loaded_by("import quantattn.attention").isdisjoint({"polars", "pyarrow", "plotly", "sklearn"})
+    assert loaded_by("import quantattn.attention").isdisjoint({"polars", "pyarrow", "sklearn"})
 
 
 # --- what a source file may hold --------------------------------------------------------------------

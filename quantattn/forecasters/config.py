@@ -137,7 +137,7 @@ class TrainingConfig:
         for name in ("learning_rate", "gradient_clip"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)} must be positive")
-        if self.weight_decay < 0:
+        if not self.weight_decay >= 0:
             raise UsageError(f"weight_decay={self.weight_decay} must not be negative")
         if not 0 < self.interval < 1:
             raise UsageError(f"interval={self.interval} must lie between 0 and 1")

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from quantattn.encoders import EventEncoder, NumericScaler
 from quantattn.errors import CheckpointError, QuantAttnError
-from quantattn.files import hash_bytes, write_bytes, write_json
+from quantattn.files import hash_bytes, hash_json, write_bytes, write_json
 from quantattn.forecasters.config import NetworkConfig
 from quantattn.forecasters.history import FittedEncoders
 from quantattn.forecasters.network import DENOMINATOR, AttentionNetwork
@@ -24,6 +24,19 @@ from quantattn.forecasters.streaming import StreamingForecaster
 SCHEMA = 1
 WEIGHTS = "weights.safetensors"
 CONFIG = "forecaster.json"
+_ROUNDING = 1e-12
+_REMEDY = "run the study again with --resume, which does this fold anew"
+# What a stored value of the wrong kind or size can raise while the parts are put together.
+_UNFIT = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RuntimeError,
+    SafetensorError,
+    QuantAttnError,
+)
 
 
 @dataclass(frozen=True)
@@ -42,8 +55,9 @@ class TargetScale:
     @classmethod
     def fit(cls, target: npt.NDArray[np.float64]) -> TargetScale:
         """Measure the training targets; a constant target has scale one."""
-        spread = float(np.std(target))
-        return cls(float(np.mean(target)), spread if spread > 0 else 1.0)
+        center, spread = float(np.mean(target)), float(np.std(target))
+        # The deviation of equal numbers is rounding, and not always zero.
+        return cls(center, spread if spread > _ROUNDING * float(np.abs(target).max()) else 1.0)
 
     def apply(self, target: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Scale a target."""
@@ -94,8 +108,9 @@ class FittedForecaster:
             An existing folder.
         """
         weights = save({name: value.numpy() for name, value in self.network.state_dict().items()})
+        config = {**self._config(), "weights_sha256": hash_bytes(weights)}
         write_bytes(folder / WEIGHTS, weights)
-        write_json(folder / CONFIG, {**self._config(), "weights_sha256": hash_bytes(weights)})
+        write_json(folder / CONFIG, {**config, "config_sha256": hash_json(config)})
 
     def _config(self) -> dict[str, Any]:
         return {
@@ -130,28 +145,15 @@ class FittedForecaster:
         Raises
         ------
         CheckpointError
-            If a file is missing, truncated, altered, of another schema or of other sizes.
+            If a file is missing, truncated, altered, of another schema, denominator policy or size.
         """
         try:
             config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
             weights = (folder / WEIGHTS).read_bytes()
-        except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"{folder} holds no readable forecaster ({error}); run the study again"
-            ) from error
-        if not isinstance(config, dict) or config.get("schema") != SCHEMA:
-            found = config.get("schema") if isinstance(config, dict) else type(config).__name__
-            raise CheckpointError(f"{folder / CONFIG} has schema {found}, this version reads {SCHEMA}")
-        if hash_bytes(weights) != config.get("weights_sha256"):
-            raise CheckpointError(
-                f"{folder / WEIGHTS} was altered or cut short after it was written; run again"
-            )
+        except (OSError, ValueError, RecursionError) as error:
+            raise CheckpointError(f"{folder} holds no readable forecaster ({error}); {_REMEDY}") from error
+        config = _checked(config, weights, folder)
         try:
-            if config["denominator"] != DENOMINATOR.to_dict():
-                raise CheckpointError(
-                    f"{folder / CONFIG} was trained under denominator policy {config['denominator']}, this version "
-                    f"reads under {DENOMINATOR.to_dict()}"
-                )
             network = AttentionNetwork(
                 NetworkConfig.from_dict(config["network"]),
                 int(config["event_width"]),
@@ -166,7 +168,7 @@ class FittedForecaster:
                 int(config["encoder_cutoff"]),
             )
             lower, upper = config["interval"]
-            forecaster = cls(
+            return cls(
                 network.eval(),
                 encoders,
                 TargetScale(**config["target"]),
@@ -174,8 +176,32 @@ class FittedForecaster:
                 int(config["fit_time"]),
                 int(config["seed"]),
             )
-        except CheckpointError:
-            raise
-        except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError, QuantAttnError) as error:
-            raise CheckpointError(f"{folder} does not hold a forecaster of this version ({error})") from error
-        return forecaster
+        except _UNFIT as error:
+            raise CheckpointError(
+                f"{folder} does not hold a forecaster of this version ({error}); {_REMEDY}"
+            ) from error
+
+
+def _checked(config: Any, weights: bytes, folder: Path) -> dict[str, Any]:
+    """Give the stored configuration if it is whole, of this schema and policy, and belongs to the weights."""
+    if not isinstance(config, dict) or config.get("schema") != SCHEMA:
+        found = config.get("schema") if isinstance(config, dict) else type(config).__name__
+        raise CheckpointError(f"{folder / CONFIG} has schema {found}, this version reads {SCHEMA}; {_REMEDY}")
+    if config.get("denominator") != DENOMINATOR.to_dict():
+        raise CheckpointError(
+            f"{folder / CONFIG} was trained under denominator policy {config.get('denominator')}, this "
+            f"version reads under {DENOMINATOR.to_dict()}; {_REMEDY}"
+        )
+    content = {name: value for name, value in config.items() if name != "config_sha256"}
+    try:
+        whole = hash_json(content) == config.get("config_sha256")
+    except ValueError:  # NaN, which is never written
+        whole = False
+    if not whole:
+        raise CheckpointError(f"{folder / CONFIG} was altered after it was written; {_REMEDY}")
+    if hash_bytes(weights) != config.get("weights_sha256"):
+        raise CheckpointError(
+            f"{folder / WEIGHTS} was altered or cut short after it was written, or belongs to another "
+            f"forecaster; {_REMEDY}"
+        )
+    return content

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from quantattn.encoders import EventEncoder, HashingTextEncoder, NumericScaler
+from quantattn.encoders import EventEncoder, NumericScaler
 from quantattn.forecasters.tokens import EntityTokens, Floats, Integers, entity_tokens
 from quantattn.pit import PointInTimeDataset
-from quantattn.pit.timestamps import nanoseconds_of
+from quantattn.pit.timestamps import instants, nanoseconds_of
 
 AS_OF_PREFIX = "asof_"
 
@@ -80,7 +80,7 @@ def read_history(
     dataset : PointInTimeDataset
         The dataset.
     text_width : int
-        Width of the hashed text.
+        Width of the hashed text; 0 for none.
     entities : tuple of str, optional
         Only these; all of the dataset's by default.
 
@@ -89,7 +89,7 @@ def read_history(
     History
     """
     samples = dataset.samples
-    hashing = HashingTextEncoder(text_width)
+    hashing = EventEncoder(text_width=text_width)
     times = nanoseconds_of(samples["forecast_time"])
     owner = samples["entity"].to_numpy()
     histories = {}
@@ -99,7 +99,7 @@ def read_history(
         histories[entity] = EntityHistory(
             events=sequence,
             event_times=nanoseconds_of(sequence["available_at"]),
-            text=hashing.transform(sequence["text"]),
+            text=hashing.encode_text(sequence),
             rows=rows,
             query_times=times[rows],
         )
@@ -143,11 +143,22 @@ def fit_encoders(history: History, cutoff: int, *, text_width: int) -> FittedEnc
     Returns
     -------
     FittedEncoders
+
+    Raises
+    ------
+    EncoderError
+        If no event, or no sample that saw one, lies before the cutoff.
     """
     events = EventEncoder(text_width=text_width).fit(history.events, history.features, cutoff)
-    # As-of features are known when the last event that they come from is.
-    visible = history.as_of.with_columns(history.samples["max_available_at"].alias("available_at"))
-    queries = NumericScaler().fit(visible, history.as_of_columns, cutoff)
+    # As-of features are known when the last event that they come from is. Where an entity falls silent that
+    # is long before its later forecasts, and how many of those there will be is not known at the cutoff.
+    known = history.as_of.with_columns(
+        history.samples["max_available_at"].alias("available_at"), history.samples["forecast_time"]
+    ).filter(
+        pl.col("available_at").is_not_null(),
+        pl.col("forecast_time") <= pl.lit(instants([cutoff])).first(),
+    )
+    queries = NumericScaler().fit(known, history.as_of_columns, cutoff)
     return FittedEncoders(events, queries, cutoff)
 
 

@@ -99,13 +99,16 @@ class Block(nn.Module):
             query = nn.functional.linear(normed.gather(1, where), weight[:width], bias[:width])
             key, value = nn.functional.linear(normed, weight[width:], bias[width:]).chunk(2, dim=-1)
             counts = readers + 1
-        read = self.attend(*(self._heads(x) for x in (query, key, value)), counts, writes, log_decay)
+        query, key, value = (self._heads(x) for x in (query, key, value))
+        read = self.attend(query, key, value, counts, writes, log_decay)
         hidden = hidden + self.mix(read.transpose(1, 2).flatten(2))
-        return hidden + self.contract(torch.relu(self.expand(self.feed_forward_norm(hidden))))
+        result: Tensor = hidden + self.contract(torch.relu(self.expand(self.feed_forward_norm(hidden))))
+        return result
 
     def _heads(self, x: Tensor) -> Tensor:
         """Split the width into heads: (B, T, width) to (B, H, T, head width)."""
-        return x.unflatten(-1, (self.config.heads, -1)).transpose(1, 2)
+        heads: Tensor = x.unflatten(-1, (self.config.heads, -1))
+        return heads.transpose(1, 2)
 
 
 class AttentionNetwork(nn.Module):
@@ -170,4 +173,5 @@ class AttentionNetwork(nn.Module):
             hidden = block(hidden, batch.writes, log_decay)
         # Behind the last block only the forecasts are wanted: its events write and read nothing more.
         read = self.final_norm(last(hidden, batch.writes, log_decay, batch.query_positions))
-        return (self.head(read) + self.direct(batch.queries))[..., 0]
+        forecasts: Tensor = (self.head(read) + self.direct(batch.queries))[..., 0]
+        return forecasts

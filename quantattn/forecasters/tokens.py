@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from quantattn.errors import ForecasterError
 from quantattn.forecasters.config import DECAY_CAP
-from quantattn.pit.timestamps import visible_counts
+from quantattn.pit.timestamps import iso, visible_counts
 
 Floats = npt.NDArray[np.float32]
 Clock = npt.NDArray[np.float64]
@@ -158,7 +158,7 @@ def entity_tokens(
     features : ndarray of float32, shape (m, q)
         Scaled as-of features of its samples, by forecast time.
     query_times, rows : ndarray of int64, shape (m,)
-        Forecast times and rows in the samples frame.
+        Forecast times, nondecreasing, and rows in the samples frame.
 
     Returns
     -------
@@ -167,8 +167,16 @@ def entity_tokens(
     Raises
     ------
     ForecasterError
-        If a token is not finite.
+        If a token is not finite, or forecasts are not in order of time.
+    TimestampError
+        If events are not in order of time.
     """
+    backwards = np.flatnonzero(query_times[1:] < query_times[:-1])
+    if len(backwards):
+        raise ForecasterError(
+            f"forecasts of {entity!r} go back in time in row {int(backwards[0]) + 1} "
+            f"({iso(int(query_times[backwards[0] + 1]))}); sort the samples by forecast_time"
+        )
     counts = visible_counts(event_times, query_times)
     last = (
         np.where(counts > 0, event_times[np.maximum(counts - 1, 0)], query_times)
@@ -210,7 +218,8 @@ def decay_steps(days: Clock, half_lives: tuple[float | None, ...]) -> Clock:
         At most :data:`~quantattn.forecasters.config.DECAY_CAP`.
     """
     rates = np.array([0.0 if h is None else 1.0 / h for h in half_lives])
-    return np.minimum(days[:, None] * rates, DECAY_CAP)
+    capped: Clock = np.minimum(days[:, None] * rates, DECAY_CAP)
+    return capped
 
 
 def total_queries(tokens: Mapping[str, EntityTokens]) -> int:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from quantattn.errors import ForecasterError
+from quantattn.errors import DenominatorError, ForecasterError
 from quantattn.forecasters.batches import TokenBatch, merge
 from quantattn.forecasters.config import NetworkConfig, TrainingConfig
 from quantattn.forecasters.network import AttentionNetwork
@@ -64,13 +64,36 @@ class TrainingLog:
 def deterministic(seed: int) -> Iterator[None]:
     """Seed torch and demand deterministic algorithms inside, leaving the caller's settings as they were."""
     before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True)
         try:
             yield
         finally:
-            torch.use_deterministic_algorithms(before)
+            torch.use_deterministic_algorithms(before, warn_only=warn_only)
+
+
+def _one_cycle(
+    optimizer: torch.optim.Optimizer, peak: float, steps: int
+) -> torch.optim.lr_scheduler.OneCycleLR:
+    """Let the learning rate rise over a fifth of the steps and fall over the rest."""
+    # At 5 steps a fifth is one step, between whose ends torch divides by zero.
+    rise = 0.3 if steps == 5 else 0.2
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=max(2, steps), pct_start=rise)
+
+
+def _diverged(what: str, epoch: int, learning_rate: float) -> ForecasterError:
+    return ForecasterError(f"{what} in epoch {epoch}; lower learning_rate (now {learning_rate})")
+
+
+@contextmanager
+def _refused_divergence(epoch: int, learning_rate: float) -> Iterator[None]:
+    """Report weights that have grown out of range as such, and not as the read that met them."""
+    try:
+        yield
+    except DenominatorError as error:
+        raise _diverged(f"the weights went out of range ({error})", epoch, learning_rate) from error
 
 
 def _targets(batch: TokenBatch, scaled: Tensor) -> Tensor:
@@ -153,9 +176,7 @@ def train(
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
         )
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, training.learning_rate, total_steps=max(2, training.epochs * steps), pct_start=0.2
-        )
+        schedule = _one_cycle(optimizer, training.learning_rate, training.epochs * steps)
         best = {name: value.clone() for name, value in model.state_dict().items()}
         best_loss, best_epoch, tokens, seconds = float("inf"), -1, 0, 0.0
         log: list[EpochLog] = []
@@ -164,26 +185,25 @@ def train(
             model.train()
             order = torch.randperm(len(sequences)).tolist()
             total, count = 0.0, 0
-            for step in range(steps):
-                chosen = order[step * training.batch_entities : (step + 1) * training.batch_entities]
-                batch = merge([sequences[i] for i in chosen], network.half_lives)
-                loss, n = _squared_error(model, batch, scaled)
-                optimizer.zero_grad(set_to_none=True)
-                (loss / n).backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
-                optimizer.step()
-                schedule.step()
-                total += float(loss)
-                count += n
-                tokens += batch.n_tokens
-            seconds += time.perf_counter() - started
-            training_loss = total / count
-            validation_loss = evaluate_loss(model, held_out, scaled) if held_out else float("nan")
-            if not np.isfinite(training_loss) or (held_out and not np.isfinite(validation_loss)):
-                raise ForecasterError(
-                    f"the loss became {training_loss} in epoch {epoch}; lower learning_rate "
-                    f"(now {training.learning_rate})"
-                )
+            with _refused_divergence(epoch, training.learning_rate):
+                for step in range(steps):
+                    chosen = order[step * training.batch_entities : (step + 1) * training.batch_entities]
+                    batch = merge([sequences[i] for i in chosen], network.half_lives)
+                    loss, n = _squared_error(model, batch, scaled)
+                    optimizer.zero_grad(set_to_none=True)
+                    (loss / n).backward()
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
+                    optimizer.step()
+                    schedule.step()
+                    total += float(loss.detach())
+                    count += n
+                    tokens += batch.n_tokens
+                seconds += time.perf_counter() - started
+                training_loss = total / count
+                validation_loss = evaluate_loss(model, held_out, scaled) if held_out else float("nan")
+            for side, value in (("training", training_loss), ("validation", validation_loss)):
+                if not np.isfinite(value) and (side == "training" or held_out):
+                    raise _diverged(f"the {side} loss became {value}", epoch, training.learning_rate)
             log.append(EpochLog(epoch, training_loss, validation_loss))
             if not held_out or validation_loss < best_loss:
                 best_loss, best_epoch = validation_loss, epoch

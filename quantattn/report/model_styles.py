@@ -42,6 +42,7 @@ _KNOWN = (
     ModelStyle("linear", "Linear attention", "linear attention", "m-linear", "circle", None),
     ModelStyle("softmax", "Softmax attention", "softmax attention", "m-softmax", "diamond", "7 3"),
     ModelStyle("har", "HAR regression", "HAR", "m-har", "square", "2 3"),
+    ModelStyle("ridge", "Ridge regression", "ridge regression", "m-ridge", "circle", "6 2"),
     ModelStyle(
         "gradient_boosting",
         "Gradient boosting",
@@ -53,7 +54,7 @@ _KNOWN = (
     ModelStyle("ewma", "EWMA", "EWMA", "m-ewma", "triangle", "5 2 2 2"),
     ModelStyle("mean", "Historical mean", "the historical mean", "m-mean", "cross", "1 3"),
 )
-_OTHER_CLASSES = ("m-other-1", "m-other-2", "m-other-3")
+_OTHER_CLASSES = ("m-other-2", "m-other-3")
 _OTHER_MARKERS = ("circle", "square", "triangle", "diamond", "wedge", "cross")
 _OTHER_DASHES = (None, "6 2", "3 2")
 

@@ -176,9 +176,8 @@ def run_folds(
                     continue
                 if reason != "absent":
                     outcome.redone[unit] = reason
-                watcher.note(
-                    f"fold {fold.index + 1} of {len(folds)}: {unit.model}, fitted at {iso(fold.fit_time)[:10]}"
-                )
+                fitted = iso(fold.fit_time)[:10]
+                watcher.note(f"fold {fold.index + 1} of {len(folds)}: {unit.model}, fitted at {fitted}")
                 if unit.model in NETWORKS:
                     tokens = tokens or fold_tokens(history, fold, settings.text_width)
                     _run_network(unit, fold, tokens, target, history, settings, run, inputs, watcher)

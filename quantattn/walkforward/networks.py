@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quantattn.errors import ForecasterError
 from quantattn.forecasters.config import NetworkConfig, TrainingConfig
 from quantattn.forecasters.fitted import FittedForecaster, TargetScale
 from quantattn.forecasters.history import FittedEncoders
@@ -123,6 +124,13 @@ def stream_test(
     Returns
     -------
     TestForecasts
+
+    Raises
+    ------
+    ForecasterError
+        If a test row has no token sequence.
+    DenominatorError
+        If a read meets something that is not finite.
     """
     tokens = inputs.side(fold.test)
     stream = forecaster.stream()
@@ -131,7 +139,11 @@ def stream_test(
     result = replay_panel(stream, tokens, written)
     order = np.argsort(result.rows)
     if not np.array_equal(result.rows[order], fold.test):
-        raise AssertionError("the replay lost or invented a test forecast")
+        missing = np.setdiff1d(fold.test, result.rows)[:3].tolist()
+        raise ForecasterError(
+            f"fold {fold.index} has {len(fold.test)} test rows and {len(result.rows)} were replayed, missing "
+            f"{missing}; read the history of every entity that has test rows"
+        )
     return TestForecasts(
         y_pred=forecaster.target.invert(result.forecasts[order]),
         interval=forecaster.interval,

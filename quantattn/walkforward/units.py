@@ -108,10 +108,18 @@ def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
         return f"it was written in schema {schema}"
     if stored != inputs:
         return "data, code, settings or versions have changed since it was written"
-    if set(files) != {file.name for file in folder.iterdir()} - {RECORD}:
+    if set(files) != {file.name for file in folder.iterdir()} - {RECORD} or not {FORECASTS, LOG} <= set(
+        files
+    ):
         return "files are missing or strange"
-    altered = [name for name, digest in files.items() if hash_file(folder / name) != digest]
-    return f"{altered[0]} was altered or cut short" if altered else None
+    for name, digest in files.items():
+        try:
+            altered = hash_file(folder / name) != digest
+        except OSError as error:
+            return f"{name} cannot be read ({error.strerror})"
+        if altered:
+            return f"{name} was altered or cut short"
+    return None
 
 
 def read_forecasts(unit: Unit, run: Path) -> pl.DataFrame:
@@ -128,7 +136,9 @@ def read_forecasts(unit: Unit, run: Path) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); run again with --resume") from error
     if dict(frame.schema) != FORECAST_SCHEMA:
-        raise CheckpointError(f"{path} has columns {frame.columns}, not those of a forecasts table")
+        raise CheckpointError(
+            f"{path} has columns {frame.columns}, not those of a forecasts table; run again with --resume"
+        )
     return frame
 
 

@@ -558,7 +558,7 @@ def _block(
     moments = pl.Series("forecast_time", [t for t in times for _ in range(width)]).cast(TIME)
     streams = model in ("linear", "softmax")
     weeks = np.repeat(np.arange(len(times)), width)
-    fit = pl.Series([datetime.fromisoformat(fold["test_start"])]).cast(TIME)[0]
+    fit = datetime.fromisoformat(fold["test_start"]) - timedelta(microseconds=1)
     spread = 1.4 if options.kind == "variance" else 0.07
     return pl.DataFrame(
         {

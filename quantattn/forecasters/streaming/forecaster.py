@@ -58,12 +58,22 @@ class StreamingForecaster:
         return memory
 
     @staticmethod
+    def _expect(token: Floats, shape: tuple[int, ...], what: str) -> None:
+        # In float64 the kernels would be compiled anew, with other bits.
+        if token.shape != shape or token.dtype != np.float32:
+            raise ShapeError(
+                f"{what} of shape {token.shape} and type {token.dtype}, expected float32 {shape}; encode "
+                "with the encoders that the network was trained with"
+            )
+
+    @staticmethod
     def _check(bad: int, entity: str, at: int | None) -> None:
         if bad:
             when = "the start token" if at is None else iso(at)
             raise DenominatorError(
-                f"{bad} reads of entity {entity!r} at {when} met a denominator that is not positive and finite; "
-                "check the event's features"
+                f"{bad} reads of entity {entity!r} at {when} met something that is not finite, or a "
+                "denominator that is not positive; check the token's features, and replay the entity from "
+                "the beginning"
             )
 
     def update(self, entity: str, token: Floats, available_at: int) -> None:
@@ -83,10 +93,11 @@ class StreamingForecaster:
         ClockError
             If the event is older than the state.
         ShapeError
-            If the token has another width.
+            If the token has another width or is not float32.
+        DenominatorError
+            If the token, or one before it, is not finite; the entity's memory is spoiled then.
         """
-        if token.shape != (self._packed.sizes[0],):
-            raise ShapeError(f"event token of shape {token.shape}, expected ({self._packed.sizes[0]},)")
+        self._expect(token, (self._packed.sizes[0],), "event token")
         memory = self._memory(entity)
         steps = self._steps(entity, memory, np.array([available_at], np.int64))[0]
         self._check(memory.state.write(token, steps, is_start=False), entity, available_at)
@@ -107,14 +118,13 @@ class StreamingForecaster:
         Raises
         ------
         ClockError
-            If an event is older than the one before it.
+            If an event is older than the one before it; none is written then.
         ShapeError
-            If the tokens have another width.
+            If the tokens have another width or are not float32.
+        DenominatorError
+            If a token, or one before it, is not finite; the entity's memory is spoiled then.
         """
-        if tokens.ndim != 2 or tokens.shape != (len(available_at), self._packed.sizes[0]):
-            raise ShapeError(
-                f"event tokens of shape {tokens.shape}, expected ({len(available_at)}, {self._packed.sizes[0]})"
-            )
+        self._expect(tokens, (len(available_at), self._packed.sizes[0]), "event tokens")
         if not len(tokens):
             return
         memory = self._memory(entity)
@@ -157,15 +167,17 @@ class StreamingForecaster:
         ClockError
             If an event that is not visible at `at` was already written.
         ShapeError
-            If the token has another width.
+            If the token has another width or is not float32.
+        DenominatorError
+            If the token, or an event of the entity, is not finite.
         """
-        if token.shape != (self._packed.sizes[1],):
-            raise ShapeError(f"query token of shape {token.shape}, expected ({self._packed.sizes[1]},)")
+        self._expect(token, (self._packed.sizes[1],), "query token")
         memory = self._memory(entity)
         if memory.last_event is not None and at <= memory.last_event:
             raise ClockError(
-                f"forecast of {entity!r} at {iso(at)} comes after an event available at {iso(memory.last_event)} "
-                "was written; an event is visible only strictly after its available_at"
+                f"forecast of {entity!r} at {iso(at)} comes after an event available at "
+                f"{iso(memory.last_event)} was written; an event is visible only strictly after its "
+                "available_at, so forecast before writing it"
             )
         self._check(memory.state.read(token, self._out), entity, at)
         return float(self._out[0])

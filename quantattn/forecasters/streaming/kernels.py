@@ -1,9 +1,9 @@
 """One event and one forecast at a time, compiled: the arithmetic of the streaming path.
 
 Everything is float32 in an order that depends on the sizes alone, so that a step gives the same bits
-whether it runs in a backtest, live, or beside other entities (on one type of processor). Weights are one flat array, laid out by
-:mod:`quantattn.forecasters.streaming.packing`. The loops run over the output index inside, which
-vectorises without changing any sum's order.
+whether it runs in a backtest, live, or beside other entities (on one type of processor). Weights are one
+flat array, laid out by :mod:`quantattn.forecasters.streaming.packing`. The loops run over the output
+index inside, which vectorises without changing any sum's order.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def _elu1(x: Any, n: int) -> None:
 def _exponentials(x: Any, power: Any, bits: Any, n: int) -> None:
     """Replace x <= 0 by exp(x), in float32 to 2 ulp, in loops that vectorise.
 
-    The exponent is split as k ln(2) + r with \\|r| <= ln(2) / 2; exp(r) is a Taylor polynomial of degree 7,
-    whose remainder there is below 2 ** -27, and 2 ** k is assembled from its bits. Below -87 the result is
-    zero. `power` is work space and `bits` the same memory seen as int32.
+    The exponent is split as k ln(2) + r, r at most ln(2) / 2 in size; exp(r) is a Taylor polynomial of
+    degree 7, whose remainder there is below 2 ** -27, and 2 ** k is assembled from its bits. Below -87 the
+    result is zero, and so it is for NaN. `power` is work space and `bits` the same memory seen as int32.
     """
     for i in range(n):
         value = x[i] if x[i] > LOWEST else LOWEST
@@ -294,8 +294,11 @@ def _softmax_read(
     bits: Any,
     read: Any,
     r0: int,
-) -> None:
-    """Read one head's cache of `count` keys; the bias of a key is its decay since it was written."""
+) -> int:
+    """Read one head's cache of `count` keys; the bias of a key is its decay since it was written.
+
+    Give 1 where the sum of weights is not positive or the read not finite: a query, key or value was not.
+    """
     scale = ONE / np.float32(math.sqrt(np.float32(rank)))
     nats = 0.6931471805599453
     for j in range(count):
@@ -312,8 +315,13 @@ def _softmax_read(
         logits[j] -= top
     _exponentials(logits, power, bits, count)
     total = _total(logits, count)
+    bad = 0 if total > ZERO else 1
     for i in range(rank):
-        read[r0 + i] = _dot(logits, values[layer, head, i], count) / total
+        value = _dot(logits, values[layer, head, i], count) / total
+        if not math.isfinite(value):
+            bad = 1
+        read[r0 + i] = value
+    return bad
 
 
 @_njit
@@ -356,7 +364,7 @@ def softmax_update(
     Returns
     -------
     int
-        Zero; kept for symmetry with the linear update.
+        How many reads met a query, key or value that was not finite.
     """
     events, queries, width, heads, layers, inner = sizes
     rank = width // heads
@@ -371,6 +379,7 @@ def softmax_update(
     for head in range(heads):
         clock[head, count] = steps[head] + (clock[head, count - 1] if count else 0.0)
     at = events * width + width + width + queries * width + width + queries
+    bad = 0
     for layer in range(layers):
         at = _layer_norm(weights, at, hidden, width, normed)
         at = _affine(weights, at, normed, width, 3 * width, projected)
@@ -379,13 +388,13 @@ def softmax_update(
                 keys[layer, head, i, count] = projected[width + head * rank + i]
                 values[layer, head, i, count] = projected[2 * width + head * rank + i]
             if layer + 1 < layers:
-                _softmax_read(
+                bad += _softmax_read(
                     keys, values, clock, layer, head, count + 1, clock[head, count],
                     projected, head * rank, rank, logits, power, bits, read, head * rank,
                 )  # fmt: skip
         if layer + 1 < layers:
             at = _finish_block(weights, at, hidden, read, width, inner, a, b)
-    return 0
+    return bad
 
 
 @_njit
@@ -436,7 +445,7 @@ def softmax_forecast(
     Returns
     -------
     int
-        Zero; kept for symmetry with the linear forecast.
+        How many reads met a query, key or value that was not finite.
     """
     events, queries, width, heads, layers, inner = sizes
     rank = width // heads
@@ -444,15 +453,16 @@ def softmax_forecast(
     a, b = scratch[4], scratch[5]
     direct = _embed_query(weights, sizes, token, hidden)
     at = events * width + width + width + queries * width + width + queries
+    bad = 0
     for layer in range(layers):
         at = _layer_norm(weights, at, hidden, width, normed)
         at = _affine(weights, at, normed, width, 3 * width, projected)
         for head in range(heads):
             # The time from the last event to the read shifts all logits alike and cancels.
-            _softmax_read(
+            bad += _softmax_read(
                 keys, values, clock, layer, head, count, clock[head, count - 1],
                 projected, head * rank, rank, logits, power, bits, read, head * rank,
             )  # fmt: skip
         at = _finish_block(weights, at, hidden, read, width, inner, a, b)
     out[0] = _head(weights, at, hidden, width, normed) + direct
-    return 0
+    return bad

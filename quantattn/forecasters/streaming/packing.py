@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantattn.forecasters.network import AttentionNetwork
+from quantattn.forecasters.network import AttentionNetwork, Block
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def pack(network: AttentionNetwork) -> PackedNetwork:
     """
     parts = [*_linear(network.event_embedding), _flat(network.start), *_linear(network.query_embedding)]
     parts.append(_flat(network.direct.weight))
-    for block in network.blocks:
+    for block in cast(Iterable[Block], network.blocks):
         parts += [
             *_norm(block.attention_norm),
             *_linear(block.projection),

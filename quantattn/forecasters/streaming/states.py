@@ -99,7 +99,7 @@ class SoftmaxState:
         self._packed = packed
         self._count = 0
         self._scratch = _scratch(packed)
-        self._allocate(capacity)
+        self._allocate(max(1, capacity))
 
     def _allocate(self, capacity: int) -> None:
         _, _, width, heads, layers, _ = self._packed.sizes

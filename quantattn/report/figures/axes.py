@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from quantattn.report.figures import svg
 from quantattn.report.figures.scales import Scale, Tick
+
+
+def label_room(ticks: Iterable[Tick]) -> float:
+    """Give the width that the labels of an upright axis need on its left."""
+    return max((svg.text_width(tick.label) for tick in ticks), default=0.0) + 12
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,11 @@ class Panel:
             if not (labels and tick.label):
                 continue
             half = svg.text_width(tick.label, 12) / 2
-            if x - half >= free:
-                parts.append(svg.text(x, self.bottom + 17, tick.label, "tick mid"))
-                free = x + half + 6
+            # A label at the drawing's left edge moves in rather than out of sight.
+            middle = max(x, half)
+            if middle - half >= free:
+                parts.append(svg.text(middle, self.bottom + 17, tick.label, "tick mid"))
+                free = middle + half + 6
         return svg.group(parts)
 
     def rows(self, scale: Scale, ticks: Sequence[Tick], *, labels: bool = True) -> Markup:

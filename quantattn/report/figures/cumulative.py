@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from quantattn.report import formatting
 from quantattn.report.figures import svg
-from quantattn.report.figures.axes import Panel
+from quantattn.report.figures.axes import Panel, label_room
 from quantattn.report.figures.figure import Canvas, Figure, draw
 from quantattn.report.figures.scales import Scale, at_least_a_day, number_ticks, padded, time_ticks
 from quantattn.report.formatting import NumberColumn, number_column
@@ -19,6 +19,7 @@ from quantattn.report.tables import Cell, Column, Table
 
 _MOST_POINTS = 500
 _READOUTS = 40
+_Y_TICKS = 4
 _TITLE = "Cumulative loss difference"
 
 
@@ -102,20 +103,25 @@ def _paint(canvas: Canvas, series: list[_Series], starts: list[int]) -> tuple[Ma
     columns = 1 if canvas.narrow or len(series) == 1 else 2
     gap, height, step = 36.0, 104.0, 162.0
     width = (canvas.width - gap * (columns - 1)) / columns
+    axis = max(label_room(number_ticks(*_domain(one), _Y_TICKS)[0]) for one in series)
     parts = []
     for i, one in enumerate(series):
         left = (i % columns) * (width + gap)
         top = (i // columns) * step
-        parts.append(_panel(canvas, one, starts, Panel(left + 48, top + 26, width - 56, height)))
+        parts.append(_panel(canvas, one, starts, Panel(left + axis, top + 26, width - axis - 8, height)))
     return svg.group(parts), -(-len(series) // columns) * step + 4
+
+
+def _domain(series: _Series) -> tuple[float, float]:
+    return padded([0.0, *(value for _, value in series.points)], 0.08)
 
 
 def _panel(canvas: Canvas, series: _Series, starts: list[int], panel: Panel) -> Markup:
     times = [t for t, _ in series.points]
     first, last = at_least_a_day(times[0], times[-1])
     x = panel.x_scale(float(first), float(last))
-    y = panel.y_scale(*padded([0.0, *(v for _, v in series.points)], 0.08))
-    ticks, column = number_ticks(y.low, y.high, 4)
+    y = panel.y_scale(*_domain(series))
+    ticks, column = number_ticks(y.low, y.high, _Y_TICKS)
     line = [(x(t), y(v)) for t, v in series.points]
     area = [(line[0][0], y(0)), *line, (line[-1][0], y(0))]
     end = NumberColumn(column.exponent, column.decimals + 1).text(series.last, signed=True)

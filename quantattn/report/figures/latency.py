@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from quantattn.report import formatting
 from quantattn.report.figures import svg
-from quantattn.report.figures.axes import Panel
+from quantattn.report.figures.axes import Panel, label_room
 from quantattn.report.figures.figure import Canvas, Figure, draw, model_legend
 from quantattn.report.figures.marks import marker, model_line
 from quantattn.report.figures.scales import Scale, Tick, decade_ticks, padded_log
@@ -111,10 +111,11 @@ def _summary(plot: _Plot) -> str:
 
 def _paint(canvas: Canvas, plots: list[_Plot], crossover: int | None) -> tuple[Markup, float]:
     columns = 1 if canvas.narrow else len(plots)
-    gap, axis, height = 20.0, 56.0, 250.0
+    gap, height = 20.0, 250.0
     width = (canvas.width - gap * (columns - 1)) / columns
     step = height + 92
     levels = [v for p in plots for c in p.curves for _, q in c.points for v in (q.p50, q.p95, q.p99) if v]
+    axis = label_room(decade_ticks(*padded_log(levels)))
     lengths = [float(length) for p in plots for c in p.curves for length, _ in c.points]
     parts = []
     for i, plot in enumerate(plots):

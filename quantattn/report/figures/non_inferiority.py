@@ -43,7 +43,7 @@ def non_inferiority_figure(
     if test.difference is None:
         return None
     column = figures_column(test)
-    spread = column.range_text(test.lower, test.upper, signed=True) or "undefined"
+    spread = column.range_text(test.lower, test.upper, signed=True) or "not defined"
     alt = (
         f"{non_inferiority_words(test, styles)} Difference {column.text(test.difference, signed=True)}, "
         f"interval {spread}, margin {column.with_unit(test.margin)}."

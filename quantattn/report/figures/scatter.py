@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from quantattn.report import formatting
 from quantattn.report.figures import svg
-from quantattn.report.figures.axes import Panel
+from quantattn.report.figures.axes import Panel, label_room
 from quantattn.report.figures.figure import Canvas, Figure, draw
 from quantattn.report.figures.scales import number_ticks, padded
 from quantattn.report.formatting import number_column
@@ -121,7 +121,8 @@ def _paint(
     target: Target,
 ) -> tuple[Markup, float]:
     columns = min(len(clouds), 2 if canvas.narrow else 3)
-    axis, gap = 44.0, 16.0
+    axis = label_room(number_ticks(*y_domain, 4)[0]) + 14
+    gap = 16.0
     limit = 420.0
     side = min((canvas.width - axis - 8 - gap * (columns - 1)) / columns, limit)
     height = side if target.kind == "variance" else min(side, 230.0)
