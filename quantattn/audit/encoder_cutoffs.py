@@ -1,4 +1,4 @@
-"""Was anything that an encoder learned from available only after its fold's cutoff?"""
+"""The encoder check: was anything that an encoder learned from available only after its fold's cutoff."""
 
 from __future__ import annotations
 
@@ -34,36 +34,34 @@ def check_encoder_cutoffs(
         return CheckResult(NAME, TITLE, "NOT EXERCISED", "No model of this study has fitted encoders.")
     by_index = {fold.index: fold for fold in folds}
     faults: list[str] = []
-    newest: dict[str, str] = {}
+    newest: dict[int, int] = {}
     for (index, model, seed), forecaster in sorted(forecasters.items()):
-        fold = by_index[index]
-        cutoffs = (
-            forecaster.encoders.events.card_.training_cutoff,
-            forecaster.encoders.queries.training_cutoff_,
-        )
-        for cutoff in cutoffs:
-            if cutoff is not None and cutoff > fold.validation_time:
-                faults.append(f"fold {index} {model} seed {seed}: fitted on {iso(cutoff)}")
-        latest = max((cutoff for cutoff in cutoffs if cutoff is not None), default=None)
-        newest[f"fold {index}"] = "nothing" if latest is None else iso(latest)
+        who = f"fold {index} {model} seed {seed}"
+        fold = by_index.get(index)
+        if fold is None:
+            faults.append(f"{who}: there is no such fold")
+            continue
+        encoders = forecaster.encoders
+        for part, seen in (
+            ("event encoder", encoders.events.card_.training_cutoff),
+            ("query scaler", encoders.queries.training_cutoff_),
+        ):
+            newest[index] = max(seen, newest.get(index, seen))
+            if seen > fold.validation_time:
+                faults.append(f"{who}: the {part} was fitted on {iso(seen)}")
         if forecaster.fit_time != fold.fit_time:
-            faults.append(f"fold {index} {model} seed {seed}: stored fit_time {iso(forecaster.fit_time)}")
+            faults.append(f"{who}: stored fit_time {iso(forecaster.fit_time)}")
     evidence: dict[str, Any] = {
-        "newest event fitted on": newest,
+        "newest event fitted on": {f"fold {index}": iso(seen) for index, seen in sorted(newest.items())},
         "validation begins after": {f"fold {fold.index}": iso(fold.validation_time) for fold in folds},
         "faults": faults,
     }
-    coverage = {"folds": len({index for index, _, _ in forecasters}) / max(len(folds), 1)}
+    coverage = {"folds": len(newest) / max(len(folds), 1)}
     if faults:
-        return CheckResult(
-            NAME, TITLE, "FAIL", f"{len(faults)} faults, first: {faults[0]}.", coverage, evidence
-        )
-    return CheckResult(
-        NAME,
-        TITLE,
-        "PASS",
-        f"In all {len(newest)} folds the newest event that an encoder learned from was visible before validation "
-        "began.",
-        coverage,
-        evidence,
+        summary = f"{len(faults)} faults, first: {faults[0]}."
+        return CheckResult(NAME, TITLE, "FAIL", summary, coverage, evidence)
+    summary = (
+        f"In all {len(newest)} folds the newest event that an encoder learned from was visible before "
+        "validation began."
     )
+    return CheckResult(NAME, TITLE, "PASS", summary, coverage, evidence)

@@ -1,4 +1,4 @@
-"""Does a forecast depend, however little, on anything later in its sequence?"""
+"""The gradient check: does a forecast depend, however little, on anything later in its sequence."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from quantattn.audit.result import CheckResult
 from quantattn.forecasters import AttentionNetwork, EntityTokens, FittedForecaster, TokenBatch, merge
@@ -18,8 +19,8 @@ TITLE = "Is the gradient of a forecast to every later token exactly zero?"
 
 def _excerpt(tokens: EntityTokens, events: int, forecasts: int) -> EntityTokens | None:
     """Take a stretch of at most `events` events around the entity's last forecasts."""
-    last = tokens.counts[-1] if len(tokens.counts) else 0
-    first = max(0, int(last) - events)
+    last = int(tokens.counts[-1]) if len(tokens.counts) else 0
+    first = max(0, last - events)
     inside = np.flatnonzero(tokens.counts > first)[-forecasts:]
     if not len(inside) or last <= first:
         return None
@@ -32,6 +33,13 @@ def _excerpt(tokens: EntityTokens, events: int, forecasts: int) -> EntityTokens 
         counts=tokens.counts[inside] - first,
         rows=tokens.rows[inside],
     )
+
+
+def _largest(*pieces: Tensor | None) -> float:
+    """Give the largest absolute value; NaN if there is one, 0 for nothing."""
+    given = [piece.abs().max() for piece in pieces if piece is not None and piece.numel()]
+    # Python's max loses a NaN that does not come first.
+    return float(torch.stack(given).max()) if given else 0.0
 
 
 def later_gradient(network: AttentionNetwork, batch: TokenBatch, query: int) -> tuple[float, float]:
@@ -49,8 +57,8 @@ def later_gradient(network: AttentionNetwork, batch: TokenBatch, query: int) -> 
     Returns
     -------
     later, earlier : float
-        Largest absolute gradients to event tokens, query tokens and decays behind the query, and to event
-        tokens before it.
+        Largest absolute gradients to event tokens and decays behind the query and to all other query
+        tokens, and to event tokens before it.
     """
     events = batch.events.clone().requires_grad_(True)
     queries = batch.queries.clone().requires_grad_(True)
@@ -61,11 +69,20 @@ def later_gradient(network: AttentionNetwork, batch: TokenBatch, query: int) -> 
     )
     at = int(batch.query_positions[0, query])
     others = torch.arange(queries.shape[1]) != query
-    pieces = [to_events[0, at + 1 :], to_queries[0, others]]
-    if to_decay is not None:
-        pieces.append(to_decay[0, :, at + 1 :])
-    later = max((float(piece.abs().max()) for piece in pieces if piece.numel()), default=0.0)
-    return later, float(to_events[0, :at].abs().max()) if at else 0.0
+    later = _largest(
+        None if to_events is None else to_events[0, at + 1 :],
+        None if to_queries is None else to_queries[0, others],
+        None if to_decay is None else to_decay[0, :, at + 1 :],
+    )
+    return later, _largest(None if to_events is None else to_events[0, :at])
+
+
+def _misplaced(tokens: EntityTokens, batch: TokenBatch) -> int:
+    """Count the queries that stand behind another number of events than are earlier than they are."""
+    earlier = [int((tokens.event_times < at).sum()) for at in tokens.query_times]
+    # The start token writes too, and is no event.
+    before = [int(batch.writes[0, :at].sum()) - 1 for at in batch.query_positions[0].tolist()]
+    return sum(one != other for one, other in zip(earlier, before, strict=True))
 
 
 def check_gradient(
@@ -93,10 +110,11 @@ def check_gradient(
     Returns
     -------
     CheckResult
-        FAIL unless every gradient to a later token is exactly zero and some gradient to an earlier one is
-        not (without which the test would have no power).
+        FAIL unless every gradient to a later token is exactly zero and every forecast stands behind exactly
+        the events that are earlier than it is. NOT EXERCISED if a forecast does not depend on earlier
+        events either, without which the test has no power.
     """
-    worst, weakest, probes, stretches = 0.0, float("inf"), 0, 0
+    worst, weakest, probes, stretches, misplaced = 0.0, float("inf"), 0, 0, 0
     where = ""
     for place, ((index, model, seed), forecaster) in enumerate(sorted(forecasters.items())):
         available = sorted(tokens.get(index, {}))
@@ -108,12 +126,17 @@ def check_gradient(
         network = _in_float64(forecaster.network)
         batch = merge([excerpt], network.config.half_lives).to(torch.float64)
         stretches += 1
+        here = f"fold {index} {model} seed {seed} {excerpt.entity}"
+        astray = _misplaced(excerpt, batch)
+        misplaced += astray
+        where = where or (here if astray else "")
         for query in np.unique(np.linspace(0, len(excerpt.rows) - 2, probed).astype(int)).tolist():
             later, earlier = later_gradient(network, batch, query)
             probes += 1
-            weakest = min(weakest, earlier)
-            if later > worst or not np.isfinite(later):
-                worst, where = later, f"fold {index} {model} seed {seed} {excerpt.entity}"
+            weakest = min(weakest, earlier) if np.isfinite(earlier) else float("-inf")
+            # A gradient that is not a number is not zero either, and nothing is larger.
+            if np.isfinite(worst) and not later <= worst:
+                worst, where = later, here
     if not probes:
         return CheckResult(
             NAME, TITLE, "NOT EXERCISED", "No stored network has test forecasts to differentiate."
@@ -121,38 +144,32 @@ def check_gradient(
     evidence: dict[str, Any] = {
         "forecasts differentiated": probes,
         "largest gradient to a later token": worst if np.isfinite(worst) else "not finite",
-        "smallest of the largest gradients to an earlier token": weakest if np.isfinite(weakest) else None,
+        "smallest of the largest gradients to an earlier token": (
+            weakest if np.isfinite(weakest) else "not finite"
+        ),
+        "forecasts that stand behind a later event": misplaced,
         "events in a stretch": events,
     }
     coverage = {"networks": stretches / len(forecasters)}
-    if worst != 0.0:
+    if worst != 0.0 or misplaced:
         evidence["where"] = where
-        return CheckResult(
-            NAME,
-            TITLE,
-            "FAIL",
-            f"A forecast depends on a later token ({where}, {worst:.3g}).",
-            coverage,
-            evidence,
+        summary = (
+            f"A forecast depends on a later token ({where}, {worst:.3g})."
+            if worst != 0.0
+            else f"{misplaced} forecasts stand behind other events than they may read ({where})."
         )
+        return CheckResult(NAME, TITLE, "FAIL", summary, coverage, evidence)
     if not weakest > 0.0:
-        return CheckResult(
-            NAME,
-            TITLE,
-            "NOT EXERCISED",
-            "A forecast does not depend on earlier events either, so its independence of later ones shows nothing.",
-            coverage,
-            evidence,
+        summary = (
+            "A forecast has no finite gradient to earlier events either, so its independence of later ones "
+            "shows nothing."
         )
-    return CheckResult(
-        NAME,
-        TITLE,
-        "PASS",
-        f"{probes} forecasts of {stretches} networks, differentiated in float64: every gradient to a later token is "
-        f"exactly zero, while that to the strongest earlier event is at least {weakest:.2g}.",
-        coverage,
-        evidence,
+        return CheckResult(NAME, TITLE, "NOT EXERCISED", summary, coverage, evidence)
+    summary = (
+        f"{probes} forecasts of {stretches} networks, differentiated in float64: every gradient to a later "
+        f"token is exactly zero, while that to the strongest earlier event is at least {weakest:.2g}."
     )
+    return CheckResult(NAME, TITLE, "PASS", summary, coverage, evidence)
 
 
 def _in_float64(network: AttentionNetwork) -> AttentionNetwork:

@@ -11,6 +11,9 @@ _AUDITS = {
     "INCOMPLETE": "not every leakage check could be exercised",
 }
 
+NOTABLE = 1.05
+"""Times nearer to each other than this are told as equal."""
+
 
 def headline(
     metrics: Mapping[str, Any],
@@ -52,7 +55,7 @@ def _quality(models: Mapping[str, Any], comparisons: Mapping[str, Any], target: 
         (
             row
             for row in comparisons["pairwise"]
-            if {row["model"], row["against"]} == {"linear", "softmax"} and row["verdict"] is not None
+            if {row["model"], row["against"]} == {"linear", "softmax"} and row["p_value"] is not None
         ),
         None,
     )
@@ -66,19 +69,21 @@ def _quality(models: Mapping[str, Any], comparisons: Mapping[str, Any], target: 
         return f"Linear attention forecasts the {target} worse than its softmax twin{shown}{tail}"
     if margin.get("non_inferior"):
         return f"Linear attention forecasts the {target} no worse than its softmax twin{shown}"
-    return (
-        f"No difference was found between linear and softmax attention on the {target}{shown}, and the data do not "
-        "show that linear is within the declared margin"
-    )
+    found = f"No difference was found between linear and softmax attention on the {target}{shown}"
+    if not margin:
+        return found
+    return f"{found}, and the data do not show that linear is within the declared margin"
 
 
 def _training_ratio(latency: Mapping[str, Any]) -> str | None:
     seconds = {"linear": 0.0, "softmax": 0.0}
     for row in latency.get("training") or []:
-        seconds[row["model"]] += row["seconds"] or 0.0
+        if row["model"] in seconds:
+            seconds[row["model"]] += row["seconds"] or 0.0
     if not seconds["linear"] or not seconds["softmax"]:
         return None
-    ratio = seconds["softmax"] / seconds["linear"]
-    if ratio >= 1:
-        return f"it trained {ratio:.1f} times as fast"
-    return f"it trained {1 / ratio:.1f} times more slowly"
+    faster, slower = sorted(seconds, key=lambda model: seconds[model])
+    ratio = seconds[slower] / seconds[faster]
+    if ratio < NOTABLE:
+        return "both trained equally fast"
+    return f"{faster} trained {ratio:.1f} times as fast"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from quantattn.errors import DataError
+from quantattn.errors import DataError, UsageError
 from quantattn.files import hash_bytes, hash_file
 from quantattn.forecasters.baselines import TargetKind
 from quantattn.pit import (
@@ -29,12 +30,14 @@ from quantattn.pit import (
     simple_return,
 )
 from quantattn.pit.readers import read_events, read_prices
-from quantattn.pit.timestamps import instants, is_visible
+from quantattn.pit.timestamps import instants, is_visible, nanoseconds_of
+from quantattn.study._values import nearest
 from quantattn.study.config import Study
 from quantattn.study.sources import DataConfig, IndexSource, PriceSource
 
 PACKAGED = "packaged:"
 INDEX_NAME = "the index"
+EARLIEST = np.iinfo(np.int64).min
 _LOADERS = {
     "packaged:us_equities": load_us_equities,
     "packaged:sp500_index": load_sp500_index,
@@ -53,7 +56,7 @@ class Sources:
     index : PriceHistory or None
         Bars of the market index.
     own_events : tuple of EventLog
-        One log for each event file.
+        One log for each event file, without the events of instruments that the study leaves out.
     hashes : dict of str to str
         SHA-256 of each file (of the packaged table's values for packaged data), by the name in the study.
     """
@@ -65,15 +68,12 @@ class Sources:
 
     def cut(self, moment: int) -> Sources:
         """Keep only what was available strictly before an instant (nanoseconds since the epoch, UTC)."""
-        at = instants([moment])
+        seen = is_visible(pl.col("available_at"), pl.lit(instants([moment])).first())
         return Sources(
             prices=self.prices.cut(moment),
             index=None if self.index is None else self.index.cut(moment),
             own_events=tuple(
-                EventLog.from_valid(
-                    log.frame.filter(is_visible(pl.col("available_at"), pl.lit(at[0]))), log.features
-                )
-                for log in self.own_events
+                EventLog.from_valid(log.frame.filter(seen), log.features) for log in self.own_events
             ),
             hashes=self.hashes,
         )
@@ -115,6 +115,13 @@ def _within(frame: pl.DataFrame, start: date | None, end: date | None) -> pl.Dat
     return frame
 
 
+def _span(data: DataConfig) -> str:
+    """Say between which sessions a study looks, if it says so itself."""
+    return "".join(
+        f" {word} {day}" for word, day in (("from", data.start), ("to", data.end)) if day is not None
+    )
+
+
 def _choose(frame: pl.DataFrame, data: DataConfig) -> pl.DataFrame:
     if "entity" not in frame.columns:
         return frame
@@ -123,7 +130,9 @@ def _choose(frame: pl.DataFrame, data: DataConfig) -> pl.DataFrame:
         lacking = sorted(set(data.entities) - set(present))
         if lacking:
             raise DataError(
-                f"data.entities names {lacking[:3]}, which {data.prices.source} has no prices for; it has {present[:12]}"
+                f"data.entities names {lacking[:3]}{nearest(lacking[0], present)}, which "
+                f"{data.prices.source} has no prices for{_span(data)}; take them out, or use "
+                f"{', '.join(present[:12])}{' ...' if len(present) > 12 else ''}"
             )
         present = [name for name in present if name in data.entities]
     return frame.filter(pl.col("entity").is_in(present[: data.max_entities]))
@@ -152,6 +161,14 @@ def _price_history(source: PriceSource | IndexSource, frame: pl.DataFrame, data:
     )
 
 
+def _of_chosen(log: EventLog, prices: PriceHistory, data: DataConfig) -> EventLog:
+    """Leave out the events of instruments that the study leaves out, judged on all of its prices."""
+    if data.entities is None and data.max_entities is None:
+        return log
+    kept = log.frame.filter(pl.col("entity").is_null() | pl.col("entity").is_in(prices.entities))
+    return EventLog.from_valid(kept, log.features, rejects=log.rejects)
+
+
 def load_sources(study: Study) -> Sources:
     """Read and check every file that a study names.
 
@@ -174,9 +191,7 @@ def load_sources(study: Study) -> Sources:
     hashes = {data.prices.source: digest}
     frame = _choose(_within(frame, data.start, data.end), data)
     if frame.is_empty():
-        raise DataError(
-            f"{data.prices.source} has no bars between {data.start} and {data.end}; widen data.start and data.end"
-        )
+        raise DataError(f"{data.prices.source} has no bars{_span(data)}; give another data.start or data.end")
     prices = _price_history(data.prices, frame, data)
     index = None
     if data.index is not None:
@@ -206,7 +221,7 @@ def load_sources(study: Study) -> Sources:
             separator=source.separator,
         )
         hashes[source.path] = hash_file(path)
-        logs.append(log)
+        logs.append(_of_chosen(log, prices, data))
     return Sources(prices, index, tuple(logs), hashes)
 
 
@@ -223,18 +238,12 @@ def build_events(study: Study, sources: Sources) -> EventLog:
     Returns
     -------
     EventLog
-        Without the events of instruments that the study leaves out.
     """
     logs = list(sources.own_events)
     if study.data.market_events is not None:
         options = study.data.market_events.model_dump()
         logs.append(market_events(sources.prices, index=sources.index, **options))
-    log = EventLog.concat(logs)
-    chosen = study.data.entities is not None or study.data.max_entities is not None
-    if not chosen:
-        return log
-    kept = log.frame.filter(pl.col("entity").is_null() | pl.col("entity").is_in(sources.prices.entities))
-    return EventLog.from_valid(kept, log.features)
+    return EventLog.concat(logs)
 
 
 def build_clock(study: Study, sources: Sources) -> ForecastClock:
@@ -288,6 +297,77 @@ def build_dataset(study: Study, sources: Sources) -> PointInTimeDataset:
     return PointInTimeDataset(
         build_events(study, sources), clock, build_labels(study, sources, clock), scope=study.data.scope
     )
+
+
+def rebuild_dataset(
+    study: Study, sources: Sources, whole: PointInTimeDataset, moment: int
+) -> PointInTimeDataset:
+    """Build a study's dataset anew from what was available strictly before an instant.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+    sources : Sources
+        What it reads, whole.
+    whole : PointInTimeDataset
+        What :func:`build_dataset` made of it.
+    moment : int
+        Nanoseconds since the epoch, UTC.
+
+    Returns
+    -------
+    PointInTimeDataset
+        Its samples are those with ``forecast_time`` up to the instant. Events, forecast times as far as the
+        cut prices reach, and every target known before the instant are made anew. The rest is taken from
+        `whole`: the forecast times after those, and the targets that nobody knew yet.
+    """
+    cut, shell = sources.cut(moment), whole.cut(moment)
+    clock = _continued(study, cut, shell.clock, moment)
+    unknown = ~is_visible(pl.col("label_available_at"), pl.lit(instants([moment])).first())
+    known = build_labels(study, cut, clock).frame
+    frame = pl.concat([known, shell.labels.frame.filter(unknown)]).sort("forecast_time", "entity")
+    return PointInTimeDataset(
+        build_events(study, cut),
+        clock,
+        replace(shell.labels, frame=frame),
+        shell.universe,
+        shell.scope,
+        check=False,
+    )
+
+
+def _continued(study: Study, cut: Sources, given: ForecastClock, moment: int) -> ForecastClock:
+    """Make the clock anew from cut prices, and go on with the times given behind its end."""
+    if cut.prices.frame.is_empty():
+        return given
+    try:
+        anew = nanoseconds_of(build_clock(study, cut).cut(moment).times)
+    except UsageError:  # no period has ended in what is left
+        return given
+    rest = nanoseconds_of(given.times)
+    return ForecastClock(instants(np.concatenate([anew, rest[rest > anew.max(initial=EARLIEST)]])))
+
+
+def bar_table(dataset: PointInTimeDataset) -> pl.DataFrame:
+    """Give what baselines read of the bar events in a dataset's scope.
+
+    Parameters
+    ----------
+    dataset : PointInTimeDataset
+        The dataset.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``entity``, ``available_at``, ``log_return`` in canonical order; without rows where no forecast reads
+        its instrument's own events.
+    """
+    events = dataset.events.frame
+    bars = events.filter(pl.col("kind") == "bar") if dataset.scope != "market" else events.clear()
+    if "log_return" not in bars.columns:
+        bars = bars.with_columns(pl.lit(None, pl.Float64).alias("log_return"))
+    return bars.select("entity", "available_at", "log_return")
 
 
 def target_kind(study: Study) -> TargetKind:

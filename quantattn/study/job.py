@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
-import numpy as np
 import polars as pl
-import torch
 
 from quantattn.audit import (
     TruncationInputs,
@@ -47,9 +46,10 @@ from quantattn.study.config import Study, study_hash
 from quantattn.study.headline import headline
 from quantattn.study.history import (
     Sources,
+    bar_table,
     build_dataset,
-    build_events,
     load_sources,
+    rebuild_dataset,
     target_description,
     target_kind,
 )
@@ -61,6 +61,17 @@ from quantattn.walkforward.units import Unit, read_log
 
 MANIFEST_SCHEMA = 1
 NANOSECONDS_PER_DAY = 86_400_000_000_000
+FORECASTS = "forecasts.parquet"
+MADE_FROM_FORECASTS = (
+    "metrics.json",
+    "comparisons.json",
+    "latency.json",
+    "audit.json",
+    "findings.json",
+    "manifest.json",
+    "report.html",
+)
+"""What belongs to one forecasts table and to no other."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +192,27 @@ def _sweep(out: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
+def _drop_unplanned(out: Path, units: list[Unit]) -> None:
+    """Remove pieces of work that this study does not have: its data once made more folds."""
+    planned = {unit.folder(out) for unit in units}
+    for folder in out.glob("folds/*/*"):
+        if folder.is_dir() and folder not in planned:
+            shutil.rmtree(folder)
+    for fold in out.glob("folds/*"):
+        with suppress(OSError):  # it still holds something
+            fold.rmdir()
+
+
+def _write_forecasts(forecasts: pl.DataFrame, out: Path) -> None:
+    """Write the forecasts table; results that were made from another one go first."""
+    path = out / FORECASTS
+    with atomic_path(path) as temporary:
+        forecasts.write_parquet(temporary, compression="zstd")
+        if path.exists() and hash_file(path) != hash_file(temporary):
+            for name in MADE_FROM_FORECASTS:
+                (out / name).unlink(missing_ok=True)
+
+
 def _prepare(study: Study, progress: Progress) -> _Prepared:
     with progress.stage("data") as stage:
         sources = load_sources(study)
@@ -192,26 +224,23 @@ def _prepare(study: Study, progress: Progress) -> _Prepared:
             sizes.test_size,
             expand_train=sizes.expand_train,
             val_size=sizes.val_size,
-            purged_size=sizes.purged_size,
+            # A study file holds "label" or a count, which its type cannot say.
+            purged_size=cast("Literal['label'] | int", sizes.purged_size),
             embargo_size=sizes.embargo_size,
             reduce_test=sizes.reduce_test,
         ).split(samples)
         history = read_history(dataset, study.encoder.text_width)
-        events = dataset.events.frame
-        bars = events.filter(pl.col("kind") == "bar")
-        if "log_return" not in bars.columns:
-            bars = bars.with_columns(pl.lit(None, pl.Float64).alias("log_return"))
         table = SampleTable(
             samples,
             history.as_of,
-            bars.select("entity", "available_at", "log_return"),
+            bar_table(dataset),
             target_kind(study),
             study.target.horizon,
             bool(study.target.log),
         )
         stage.note(
-            f"{events.height:,} events, {samples.height:,} forecasts of {len(dataset.entities)} instruments, "
-            f"{len(folds)} folds"
+            f"{len(dataset.events):,} events, {samples.height:,} forecasts of {len(dataset.entities)} "
+            f"instruments, {len(folds)} folds"
         )
     source = hash_json(
         {
@@ -226,7 +255,9 @@ def _prepare(study: Study, progress: Progress) -> _Prepared:
 
 def _forecast(prepared: _Prepared, out: Path, progress: Progress) -> tuple[pl.DataFrame, list[str]]:
     settings = prepared.settings
-    steps = sum(unit_steps(unit, settings) for unit in plan_units(prepared.folds, settings))
+    units = plan_units(prepared.folds, settings)
+    _drop_unplanned(out, units)
+    steps = sum(unit_steps(unit, settings) for unit in units)
     with progress.stage("train and forecast", total=steps) as stage:
         outcome = run_folds(
             prepared.history,
@@ -238,8 +269,7 @@ def _forecast(prepared: _Prepared, out: Path, progress: Progress) -> tuple[pl.Da
             watcher=stage,
         )
         forecasts = validate_forecasts(outcome.forecasts)
-        with atomic_path(out / "forecasts.parquet") as temporary:
-            forecasts.write_parquet(temporary, compression="zstd")
+        _write_forecasts(forecasts, out)
         remarks = [
             f"fold {unit.fold} {unit.model} seed {unit.seed} was done again: {why}"
             for unit, why in outcome.redone.items()
@@ -294,6 +324,11 @@ def _stored_forecasters(prepared: _Prepared, out: Path) -> dict[tuple[int, str, 
         (unit.fold, unit.model, unit.seed): FittedForecaster.load(unit.folder(out))
         for unit in _network_units(prepared)
     }
+
+
+def _inputs(prepared: _Prepared, out: Path) -> str:
+    """Name everything that latencies and audit depend on: forecasts with their timings, data and code."""
+    return hash_json({"forecasts": hash_file(out / FORECASTS), "source": prepared.source})
 
 
 def _reusable(path: Path, inputs: str) -> dict[str, Any] | None:
@@ -372,24 +407,14 @@ def _latency(
                 "crossover_history": crossover_history(curve),
             }
 
-        path = out / "forecasts.parquet"
-        return _kept(out / "latency.json", hash_file(path), resume, measure)
+        return _kept(out / "latency.json", _inputs(prepared, out), resume, measure)
 
 
 def _rebuilder(prepared: _Prepared) -> Callable[[int], PointInTimeDataset]:
     """Give what rebuilds the dataset from raw data that was available strictly before an instant."""
 
     def rebuild(moment: int) -> PointInTimeDataset:
-        # The targets of forecasts that are compared lie behind the cut, and no model reads them.
-        shell = prepared.dataset.cut(moment)
-        return PointInTimeDataset(
-            build_events(prepared.study, prepared.sources.cut(moment)),
-            shell.clock,
-            shell.labels,
-            shell.universe,
-            shell.scope,
-            check=False,
-        )
+        return rebuild_dataset(prepared.study, prepared.sources, prepared.dataset, moment)
 
     return rebuild
 
@@ -429,13 +454,14 @@ def _audit(
                             baselines=[model for model in settings.models if model not in NETWORKS],
                             rebuild=_rebuilder(prepared),
                             text_width=settings.text_width,
+                            training=settings.training,
                         ),
                         instants_per_fold=study.audit.truncation_instants,
                     )
                 )
             return audit_table(checks)
 
-        audit = _kept(out / "audit.json", hash_file(out / "forecasts.parquet"), resume, run)
+        audit = _kept(out / "audit.json", _inputs(prepared, out), resume, run)
         stage.note(str(audit["verdict"]))
     return audit
 

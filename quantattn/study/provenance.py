@@ -122,14 +122,14 @@ def caveats(sources: Sequence[str], *, universe: bool) -> list[str]:
     found = []
     if "packaged:us_equities" in sources:
         found += [
-            "The 20 stocks were chosen with hindsight: all of them survived to 2022. Levels of performance are "
-            "therefore flattered; differences between models on the same stocks are not, or far less.",
-            "Closing prices are adjusted with what was known in 2022. Their levels carry later splits and dividends; "
-            "the daily returns that events and targets are made from do so only on those days.",
+            "The 20 stocks were chosen with hindsight: all of them survived to 2022. Levels of performance "
+            "are therefore flattered; differences between models on the same stocks are not, or far less.",
+            "Closing prices are adjusted with what was known in 2022. Their levels carry later splits and "
+            "dividends; the daily returns that events and targets are made from do so only on those days.",
         ]
     elif not universe:
         found.append(
-            "No dated universe was given: an instrument is forecast whenever it has prices, so instruments that "
-            "vanished from the price file are missing from the past as well."
+            "No dated universe was given: an instrument is forecast whenever it has prices, so instruments "
+            "that vanished from the price file are missing from the past as well."
         )
     return found

@@ -135,7 +135,7 @@ def read_forecasts(unit: Unit, run: Path) -> pl.DataFrame:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); run again with --resume") from error
-    if dict(frame.schema) != FORECAST_SCHEMA:
+    if list(frame.schema.items()) != list(FORECAST_SCHEMA.items()):
         raise CheckpointError(
             f"{path} has columns {frame.columns}, not those of a forecasts table; run again with --resume"
         )
