@@ -97,28 +97,31 @@ def _baseline_finding(metrics: Mapping[str, Any], comparisons: Mapping[str, Any]
     others = [name for name in models if name not in twins]
     if not twins or not others:
         return "No baseline was run beside the attention models, so their forecasts stand against nothing."
-    baselines = [name for name in (_STRONG_BASELINE, BENCHMARK) if name in others] or [_best(metrics, others)]
+    best = _best(metrics, others)
+    # The strong classic is always named, and so is whatever is hardest to beat.
+    baselines = [name for name in (_STRONG_BASELINE,) if name in others and name != best] + [best]
     r2 = [_r2(metrics, name) for name in (*twins, *(name for name in baselines if name != BENCHMARK))]
     shown = [text for text in r2 if text]
     lead = f"Out-of-sample R² against the historical mean: {', '.join(shown)}. " if shown else ""
-    clauses = [_against(metrics, comparisons, twin, baseline) for baseline in baselines for twin in twins]
+    clauses = [_against(metrics, comparisons, twins[0], baseline, best=best) for baseline in baselines]
     return f"{lead}{_sentence('; '.join(clauses))}."
 
 
-def _against(metrics: Mapping[str, Any], comparisons: Mapping[str, Any], model: str, baseline: str) -> str:
+def _against(
+    metrics: Mapping[str, Any], comparisons: Mapping[str, Any], model: str, baseline: str, *, best: str
+) -> str:
     pair = _pair(comparisons, model, baseline)
+    rival = f"{_name(baseline)}, the best baseline" if baseline == best else _name(baseline)
     if pair is None:
-        return f"{_name(model)} was not compared with {_name(baseline)}"
+        return f"{_name(model)} was not compared with {rival}"
     loss = _metric(metrics, baseline, "mse")
     size = _size(pair["mean_difference"], loss)
     if pair["p_value"] is None:
-        return f"{_name(model)} against {_name(baseline)}: no test is possible ({pair['reason']})"
+        return f"{_name(model)} against {rival}: no test is possible ({pair['reason']})"
     said = {f"{model} better": "better than", f"{baseline} better": "worse than"}.get(pair["verdict"])
     if said is None:
-        return (
-            f"{_name(model)} against {_name(baseline)}: {NO_DIFFERENCE} (error {size}, {_p(pair['p_value'])})"
-        )
-    return f"{_name(model)} is {said} {_name(baseline)} (error {size}, {_p(pair['p_value'])})"
+        return f"{_name(model)} against {rival}: {NO_DIFFERENCE} (error {size}, {_p(pair['p_value'])})"
+    return f"{_name(model)} is {said} {rival} (error {size}, {_p(pair['p_value'])})"
 
 
 def _speed_finding(latency: Mapping[str, Any]) -> str:

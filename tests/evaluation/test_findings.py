@@ -142,28 +142,51 @@ def test_no_test_no_claim() -> None:
 
 def test_baselines() -> None:
     told = findings(
-        metrics(linear=0.5, softmax=0.52, mean=1.0, har=0.48),
+        metrics(linear=0.5, softmax=0.52, mean=1.0, har=0.55, ridge=0.48),
         comparisons(
-            pair("linear", "har", 0.02, 0.01, "har better"),
-            pair("softmax", "har", 0.04, 0.2, NONE),
+            pair("linear", "har", -0.05, 0.2, NONE),
+            pair("softmax", "har", -0.03, 0.2, NONE),
+            pair("ridge", "linear", -0.02, 0.01, "ridge better"),
             pair("linear", "mean", -0.5, 0.0, "linear better"),
-            pair("mean", "softmax", 0.48, 0.0, "softmax better"),
         ),
     )[1]
     assert told == (
         "Out-of-sample R² against the historical mean: linear attention 0.500 (0.400 to 0.600), softmax "
-        "attention 0.480 (0.380 to 0.580), HAR 0.520 (0.420 to 0.620). Linear attention is worse than HAR "
-        "(error 4.2 % higher, p = 0.010); softmax attention against HAR: no difference found (error 8.3 % "
-        "higher, p = 0.200); linear attention is better than the historical mean (error 50 % lower, p < "
-        "0.001); softmax attention is better than the historical mean (error 48 % lower, p < 0.001)."
+        "attention 0.480 (0.380 to 0.580), HAR 0.450 (0.350 to 0.550), ridge regression 0.520 (0.420 to "
+        "0.620). Linear attention against HAR: no difference found (error 9.1 % lower, p = 0.200); linear "
+        "attention is worse than ridge regression, the best baseline (error 4.2 % higher, p = 0.010)."
     )
 
 
-def test_baselines_other_than_the_usual_or_none() -> None:
+def test_the_historical_mean_is_named_where_nothing_beats_it() -> None:
     told = findings(
-        metrics(linear=0.5, ridge=0.6, other=0.55), comparisons(pair("linear", "other", -0.05, 0.4, NONE))
+        metrics(linear=1.2, mean=1.0, har=1.1),
+        comparisons(
+            pair("linear", "har", 0.1, 0.01, "har better"), pair("linear", "mean", 0.2, 0.0, "mean better")
+        ),
     )[1]
-    assert told == "Linear attention against other: no difference found (error 9.1 % lower, p = 0.400)."
+    assert told.endswith(
+        "Linear attention is worse than HAR (error 9.1 % higher, p = 0.010); linear attention is worse than "
+        "the historical mean, the best baseline (error 20 % higher, p < 0.001)."
+    )
+
+
+def test_har_as_the_best_baseline_is_named_once() -> None:
+    told = findings(
+        metrics(linear=0.5, mean=1.0, har=0.48), comparisons(pair("linear", "har", 0.02, 0.01, "har better"))
+    )[1]
+    assert told.endswith(
+        "Linear attention is worse than HAR, the best baseline (error 4.2 % higher, p = 0.010)."
+    )
+
+
+def test_other_baselines_or_none() -> None:
+    told = findings(metrics(linear=0.5, other=0.55), comparisons(pair("linear", "other", -0.05, 0.4, NONE)))[
+        1
+    ]
+    assert told == (
+        "Linear attention against other, the best baseline: no difference found (error 9.1 % lower, p = 0.400)."
+    )
     assert "No baseline" in findings(metrics(linear=0.5), comparisons())[1]
 
 
