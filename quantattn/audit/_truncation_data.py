@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from quantattn.audit._truncation_inputs import BARS, TruncationInputs, at, bars_of, features_of
+from quantattn.audit._truncation_inputs import BARS, Cut, TruncationInputs, at, bars_of, features_of
 from quantattn.audit._truncation_tally import Tally
-from quantattn.pit import PointInTimeDataset
 from quantattn.pit.timestamps import is_visible
 
 _SETS = ("entity", "forecast_time", "n_visible", "max_available_at", "info_hash")
@@ -21,7 +20,7 @@ _LABELS = (
 )
 
 
-def compare_data(inputs: TruncationInputs, dataset: PointInTimeDataset, moment: int, tally: Tally) -> None:
+def compare_data(inputs: TruncationInputs, cut: Cut, tally: Tally) -> None:
     """Compare, up to an instant, everything that the stages after the dataset read.
 
     That is: the events visible at the instant, bars among them; for every forecast up to it the information
@@ -31,40 +30,36 @@ def compare_data(inputs: TruncationInputs, dataset: PointInTimeDataset, moment: 
     ----------
     inputs : TruncationInputs
         Holds the whole data.
-    dataset : PointInTimeDataset
-        Built from data cut at the instant.
-    moment : int
-        Nanoseconds since the epoch, UTC.
+    cut : Cut
+        The data built anew.
     tally : Tally
         Told of every difference.
     """
-    history = inputs.history
+    history, anew, moment = inputs.history, cut.history, cut.moment
     made = pl.col("forecast_time") <= at(moment)
     seen = is_visible(pl.col("available_at"), at(moment))
     known = is_visible(pl.col("label_available_at"), at(moment))
     until = history.samples.select(made).to_series()
     names = history.as_of_columns
-    tally.moved += len(history.events) - len(dataset.events.frame)
     pairs = {
-        "events": (history.events.filter(seen), _events(dataset, history.events.columns)),
-        "bars": (inputs.table.bars.filter(seen).select(BARS), bars_of(dataset)),
-        "information sets": (history.samples.filter(until).select(_SETS), dataset.samples.select(_SETS)),
-        "as-of features": (history.as_of.filter(until).select(names), features_of(dataset, names)),
+        "events": (history.events.filter(seen), _events(anew.events, history.events.columns)),
+        "bars": (inputs.table.bars.filter(seen).select(BARS), bars_of(cut.dataset)),
+        "information sets": (history.samples.filter(until).select(_SETS), anew.samples.select(_SETS)),
+        "as-of features": (history.as_of.filter(until).select(names), features_of(anew.as_of, names)),
         "labels": (
             history.samples.filter(until & history.samples.select(known).to_series()).select(_LABELS),
-            dataset.samples.filter(known).select(_LABELS),
+            anew.samples.filter(known).select(_LABELS),
         ),
     }
-    for what, (whole, cut) in pairs.items():
-        tally.rows += cut.height
-        how = _difference(whole, cut)
+    for what, (whole, remade) in pairs.items():
+        tally.rows += remade.height
+        how = _difference(whole, remade)
         if how is not None:
             tally.fault(what, moment, how)
 
 
-def _events(dataset: PointInTimeDataset, columns: list[str]) -> pl.DataFrame:
+def _events(frame: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
     """Give the events; a feature of which none is left in the cut data is null throughout."""
-    frame = dataset.events.frame
     missing = [pl.lit(None, pl.Float64).alias(name) for name in columns if name not in frame.columns]
     return frame.with_columns(missing).select(columns + [n for n in frame.columns if n not in columns])
 

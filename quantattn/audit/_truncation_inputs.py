@@ -67,9 +67,27 @@ def at(moment: int) -> pl.Expr:
     return pl.lit(instants([moment])).first()
 
 
-def features_of(dataset: PointInTimeDataset, names: Sequence[str]) -> pl.DataFrame:
-    """Give the as-of features; one of which no event is left in the cut data is null throughout."""
-    frame = dataset.as_of_features()
+@dataclass(frozen=True)
+class Cut:
+    """A study's data, built anew from what was available strictly before an instant.
+
+    Parameters
+    ----------
+    moment : int
+        Nanoseconds since the epoch, UTC.
+    dataset : PointInTimeDataset
+        The dataset.
+    history : History
+        Its samples, features and events, and the sequences of the entities that were asked for.
+    """
+
+    moment: int
+    dataset: PointInTimeDataset
+    history: History
+
+
+def features_of(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Give as-of features by name; one of which no event is left in the cut data is null throughout."""
     missing = [pl.lit(None, pl.Float64).alias(name) for name in names if name not in frame.columns]
     return frame.with_columns(missing).select(names)
 
@@ -83,9 +101,9 @@ def bars_of(dataset: PointInTimeDataset) -> pl.DataFrame:
     return bars.select(BARS)
 
 
-def known_targets(dataset: PointInTimeDataset, moment: int) -> pl.DataFrame:
-    """Give the samples with the targets that were not known at an instant taken out."""
-    known = is_visible(pl.col("label_available_at"), at(moment))
-    return dataset.samples.with_columns(
+def known_targets(cut: Cut) -> pl.DataFrame:
+    """Give the samples with the targets that were not known at the instant of the cut taken out."""
+    known = is_visible(pl.col("label_available_at"), at(cut.moment))
+    return cut.history.samples.with_columns(
         pl.when(known).then(pl.col(name)).alias(name) for name in ("y_true", "label_available_at")
     )

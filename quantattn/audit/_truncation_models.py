@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from quantattn.audit._truncation_inputs import TruncationInputs, at, bars_of, features_of, known_targets
+from quantattn.audit._truncation_inputs import Cut, TruncationInputs, at, bars_of, features_of, known_targets
 from quantattn.audit._truncation_tally import Tally
 from quantattn.forecasters import (
     FittedForecaster,
@@ -19,20 +19,12 @@ from quantattn.forecasters import (
     residual_interval,
 )
 from quantattn.forecasters.baselines import SampleTable, make_baseline
-from quantattn.pit import PointInTimeDataset
 from quantattn.pit.timestamps import nanoseconds_of
 from quantattn.walkforward import Fold
 from quantattn.walkforward.networks import FoldTokens, fit_network
 
 
-def compare_networks(
-    inputs: TruncationInputs,
-    fold: Fold,
-    dataset: PointInTimeDataset,
-    entity: str,
-    moment: int,
-    tally: Tally,
-) -> None:
+def compare_networks(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tally) -> None:
     """Fit a fold's encoders anew and replay one entity's test forecasts up to an instant.
 
     Parameters
@@ -41,12 +33,9 @@ def compare_networks(
         What the study did.
     fold : Fold
         Whose networks to replay.
-    dataset : PointInTimeDataset
-        Built from data cut at the instant.
-    entity : str
-        Whose forecasts to replay, from its first event.
-    moment : int
-        Nanoseconds since the epoch, UTC.
+    cut : Cut
+        The data built anew; the forecasts of the one entity whose sequence it holds are replayed, from its
+        first event.
     tally : Tally
         Told of every difference.
     """
@@ -54,9 +43,10 @@ def compare_networks(
     if not chosen:
         return
     # The cut history holds one entity's sequence but all events: encoders are fitted on all.
-    history = read_history(dataset, inputs.text_width, (entity,))
+    history, moment = cut.history, cut.moment
+    (entity,) = history.entities
     encoders = fit_encoders(history, fold.validation_time + 1, text_width=inputs.text_width)
-    scale = TargetScale.fit(known_targets(dataset, moment)["y_true"].to_numpy()[fold.train])
+    scale = TargetScale.fit(known_targets(cut)["y_true"].to_numpy()[fold.train])
     rows = np.flatnonzero(
         (history.samples["entity"] == entity).to_numpy()
         & (nanoseconds_of(history.samples["forecast_time"]) > fold.fit_time)
@@ -84,9 +74,7 @@ def compare_networks(
                 tally.entities.add(entity)
 
 
-def compare_training(
-    inputs: TruncationInputs, fold: Fold, dataset: PointInTimeDataset, moment: int, tally: Tally
-) -> None:
+def compare_training(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tally) -> None:
     """Train one network of a fold anew on data cut at an instant, from the first weight to the interval.
 
     Targets that were not known at the instant are missing in what it is given.
@@ -97,10 +85,8 @@ def compare_training(
         What the study did.
     fold : Fold
         Whose network to train: the first in the order of model and seed.
-    dataset : PointInTimeDataset
-        Built from data cut at the instant, which is after the fold's fit.
-    moment : int
-        Nanoseconds since the epoch, UTC.
+    cut : Cut
+        The data built anew at an instant after the fold's fit.
     tally : Tally
         Told of every difference.
     """
@@ -110,9 +96,9 @@ def compare_training(
     key = min(keys)
     _, model, seed = key
     stored = inputs.forecasters[key]
-    history = read_history(dataset, inputs.text_width)
+    history = read_history(cut.dataset, inputs.text_width)
     encoders = fit_encoders(history, fold.validation_time + 1, text_width=inputs.text_width)
-    target = known_targets(dataset, moment)["y_true"].to_numpy().astype(np.float64)
+    target = known_targets(cut)["y_true"].to_numpy().astype(np.float64)
     anew, _ = fit_network(
         fold,
         FoldTokens(encode(history, encoders), encoders),
@@ -129,7 +115,7 @@ def compare_training(
     ):
         if not same:
             tally.fault(
-                f"{part} of {model} seed {seed} of fold {fold.index}", moment, "trained anew, they differ"
+                f"{part} of {model} seed {seed} of fold {fold.index}", cut.moment, "trained anew, they differ"
             )
 
 
@@ -138,9 +124,7 @@ def _equal_weights(one: FittedForecaster, other: FittedForecaster) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def compare_baselines(
-    inputs: TruncationInputs, fold: Fold, dataset: PointInTimeDataset, moment: int, tally: Tally
-) -> None:
+def compare_baselines(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tally) -> None:
     """Fit a fold's baselines anew and make their test forecasts up to an instant again.
 
     Parameters
@@ -149,19 +133,17 @@ def compare_baselines(
         What the study did.
     fold : Fold
         Whose baselines to fit.
-    dataset : PointInTimeDataset
-        Built from data cut at the instant.
-    moment : int
-        Nanoseconds since the epoch, UTC.
+    cut : Cut
+        The data built anew.
     tally : Tally
         Told of every difference.
     """
     if not inputs.baselines:
         return
-    samples = known_targets(dataset, moment)
-    as_of = features_of(dataset, inputs.history.as_of_columns)
+    samples, moment = known_targets(cut), cut.moment
+    as_of = features_of(cut.history.as_of, inputs.history.as_of_columns)
     whole = inputs.table
-    table = SampleTable(samples, as_of, bars_of(dataset), whole.kind, whole.horizon, whole.log)
+    table = SampleTable(samples, as_of, bars_of(cut.dataset), whole.kind, whole.horizon, whole.log)
     rows = fold.test[fold.test < samples.height]
     judged = fold.validation if len(fold.validation) else fold.train
     for name in inputs.baselines:

@@ -72,7 +72,7 @@ class Tally:
             "network forecasts replayed": self.network_forecasts,
             "networks trained anew": self.trained,
             "baseline forecasts made anew": self.baseline_forecasts,
-            "events deleted by the cuts": self.moved,
+            "events deleted by the cuts at test forecasts": self.moved,
             "test forecasts in the study": forecasts.select("entity", "forecast_time").n_unique(),
             "faults": self.faults[:5],
         }
@@ -88,7 +88,7 @@ class Tally:
             return CheckResult(NAME, TITLE, "FAIL", summary, coverage, evidence)
         if not self.moved or not made:
             summary = (
-                "No cut deleted any event, so nothing was tested."
+                "No cut at a test forecast deleted any event, so nothing was tested."
                 if not self.moved
                 else "No forecast was made anew, so none was compared."
             )

@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 
 from quantattn.audit._truncation_data import compare_data
-from quantattn.audit._truncation_inputs import Rebuild, TruncationInputs, at
+from quantattn.audit._truncation_inputs import Cut, Rebuild, TruncationInputs, at
 from quantattn.audit._truncation_models import compare_baselines, compare_networks, compare_training
 from quantattn.audit._truncation_tally import NAME, TITLE, Tally
 from quantattn.audit.result import CheckResult
-from quantattn.pit import PointInTimeDataset
+from quantattn.forecasters import read_history
 from quantattn.pit.timestamps import Nanoseconds, nanoseconds_of
 from quantattn.walkforward import Fold
 
@@ -66,37 +66,40 @@ def check_truncation(
     times = nanoseconds_of(inputs.history.samples["forecast_time"])
     if warm_up and inputs.folds:
         for moment in early_instants(times, min(int(times[fold.test].min()) for fold in inputs.folds)):
-            _rebuilt(inputs, moment, tally)
+            _made_anew(inputs, moment, (), tally)
     turn = 0
     for number, fold in enumerate(inputs.folds):
         moments = chosen_instants(times[fold.test], instants_per_fold)
         for place, moment in enumerate(moments):
-            dataset = _rebuilt(inputs, moment, tally)
-            if dataset is None:
-                continue
-            tally.folds.add(fold.index)
             entities = _entities(inputs, fold, moment)
             entity = entities[turn % len(entities)]
             turn += 1
+            cut = _made_anew(inputs, moment, (entity,), tally)
+            if cut is None:
+                continue
+            tally.folds.add(fold.index)
+            # Where the cut of a test forecast deletes nothing, equal forecasts show nothing.
+            tally.moved += len(inputs.history.events) - len(cut.history.events)
             with tally.guarded(f"tokens of fold {fold.index}, {entity}", moment):
-                compare_networks(inputs, fold, dataset, entity, moment, tally)
+                compare_networks(inputs, fold, cut, tally)
             if place == len(moments) // 2:
                 with tally.guarded(f"baselines of fold {fold.index}", moment):
-                    compare_baselines(inputs, fold, dataset, moment, tally)
+                    compare_baselines(inputs, fold, cut, tally)
             if number == 0 and place == 0:
                 with tally.guarded(f"training of fold {fold.index}", moment):
-                    compare_training(inputs, fold, dataset, moment, tally)
+                    compare_training(inputs, fold, cut, tally)
     return tally.result(inputs.forecasts, len(inputs.forecasters))
 
 
-def _rebuilt(inputs: TruncationInputs, moment: int, tally: Tally) -> PointInTimeDataset | None:
-    """Build the dataset from cut data and compare it; None if it cannot be built."""
-    dataset = None
+def _made_anew(inputs: TruncationInputs, moment: int, entities: tuple[str, ...], tally: Tally) -> Cut | None:
+    """Build the data anew from what is left after the cut and compare it; None if it cannot be built."""
+    cut = None
     tally.instants.add(moment)
     with tally.guarded("the dataset", moment):
         dataset = inputs.rebuild(moment)
-        compare_data(inputs, dataset, moment, tally)
-    return dataset
+        cut = Cut(moment, dataset, read_history(dataset, inputs.text_width, entities))
+        compare_data(inputs, cut, tally)
+    return cut
 
 
 def _entities(inputs: TruncationInputs, fold: Fold, moment: int) -> list[str]:

@@ -31,7 +31,6 @@ _UNFIT = (
     KeyError,
     TypeError,
     ValueError,
-    AttributeError,
     OverflowError,
     RuntimeError,
     SafetensorError,

@@ -8,10 +8,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from quantattn.errors import DataError, UsageError
+from quantattn.errors import DataError
 from quantattn.files import hash_bytes, hash_file
 from quantattn.forecasters.baselines import TargetKind
 from quantattn.pit import (
@@ -30,14 +29,13 @@ from quantattn.pit import (
     simple_return,
 )
 from quantattn.pit.readers import read_events, read_prices
-from quantattn.pit.timestamps import instants, is_visible, nanoseconds_of
+from quantattn.pit.timestamps import instants, is_visible
 from quantattn.study._values import nearest
 from quantattn.study.config import Study
 from quantattn.study.sources import DataConfig, IndexSource, PriceSource
 
 PACKAGED = "packaged:"
 INDEX_NAME = "the index"
-EARLIEST = np.iinfo(np.int64).min
 _LOADERS = {
     "packaged:us_equities": load_us_equities,
     "packaged:sp500_index": load_sp500_index,
@@ -318,35 +316,22 @@ def rebuild_dataset(
     Returns
     -------
     PointInTimeDataset
-        Its samples are those with ``forecast_time`` up to the instant. Events, forecast times as far as the
-        cut prices reach, and every target known before the instant are made anew. The rest is taken from
-        `whole`: the forecast times after those, and the targets that nobody knew yet.
+        Its samples are those with ``forecast_time`` up to the instant. Events, and every target known
+        before it, are made anew. Taken from `whole` are the targets that nobody knew yet, and the forecast
+        times, which the calendar alone gives.
     """
     cut, shell = sources.cut(moment), whole.cut(moment)
-    clock = _continued(study, cut, shell.clock, moment)
     unknown = ~is_visible(pl.col("label_available_at"), pl.lit(instants([moment])).first())
-    known = build_labels(study, cut, clock).frame
+    known = build_labels(study, cut, shell.clock).frame
     frame = pl.concat([known, shell.labels.frame.filter(unknown)]).sort("forecast_time", "entity")
     return PointInTimeDataset(
         build_events(study, cut),
-        clock,
+        shell.clock,
         replace(shell.labels, frame=frame),
         shell.universe,
         shell.scope,
         check=False,
     )
-
-
-def _continued(study: Study, cut: Sources, given: ForecastClock, moment: int) -> ForecastClock:
-    """Make the clock anew from cut prices, and go on with the times given behind its end."""
-    if cut.prices.frame.is_empty():
-        return given
-    try:
-        anew = nanoseconds_of(build_clock(study, cut).cut(moment).times)
-    except UsageError:  # no period has ended in what is left
-        return given
-    rest = nanoseconds_of(given.times)
-    return ForecastClock(instants(np.concatenate([anew, rest[rest > anew.max(initial=EARLIEST)]])))
 
 
 def bar_table(dataset: PointInTimeDataset) -> pl.DataFrame:

@@ -248,6 +248,7 @@ def _prepare(study: Study, progress: Progress) -> _Prepared:
             "study": study_hash(study),
             "code": provenance.code_hash(),
             "versions": provenance.versions(),
+            "processor": provenance.processor(),
         }
     )
     return _Prepared(study, sources, dataset, history, table, list(folds), fold_settings(study), source)

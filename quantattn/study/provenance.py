@@ -53,7 +53,8 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name the processor; equal bits can be expected of equal processors alone."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -66,7 +67,7 @@ def _processor() -> str:
 def machine(threads: int) -> dict[str, Any]:
     """Describe the machine that latencies were measured on."""
     return {
-        "cpu": _processor(),
+        "cpu": processor(),
         "cores": available_cores(),
         "threads": threads,
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),

@@ -108,9 +108,8 @@ def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
         return f"it was written in schema {schema}"
     if stored != inputs:
         return "data, code, settings or versions have changed since it was written"
-    if set(files) != {file.name for file in folder.iterdir()} - {RECORD} or not {FORECASTS, LOG} <= set(
-        files
-    ):
+    there = {file.name for file in folder.iterdir()} - {RECORD}
+    if set(files) != there or not there >= {FORECASTS, LOG}:
         return "files are missing or strange"
     for name, digest in files.items():
         try:

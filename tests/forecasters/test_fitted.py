@@ -317,6 +317,7 @@ def test_another_denominator_policy(tmp_path: Path, policy: Any) -> None:
         ("encoder_cutoff", "tomorrow"),
         ("interval", [1.0]),
         ("interval", None),
+        ("interval", [0, 10**400]),
         ("interval", ["low", "high"]),
         ("target", {}),
         ("target", {"center": 0.0}),

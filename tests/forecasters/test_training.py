@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from quantattn.forecasters import (
     forecast_batch,
     train,
 )
-from quantattn.forecasters.batches import merge
+from quantattn.forecasters.batches import TokenBatch, merge
 from quantattn.forecasters.config import Attention
 from quantattn.forecasters.training import deterministic, evaluate_loss
 
@@ -143,10 +144,12 @@ def test_padding_reads_no_target() -> None:
 
 
 def test_every_training_row_matters() -> None:
+    options: dict[str, Any] = {"validation": [], "epochs": 1, "batch_entities": 5}
+    before = run(**options)[1].epochs[0].training_loss
     for row in used_rows(TRAINING):
         other = TARGET.copy()
         other[row] += 1.0
-        assert run(target=other, epochs=1)[1].epochs[0] != run(epochs=1)[1].epochs[0], row
+        assert run(target=other, **options)[1].epochs[0].training_loss != before, row
 
 
 def test_validation_never_enters_the_gradient() -> None:
@@ -264,6 +267,29 @@ def test_progress_is_told_after_every_epoch() -> None:
         on_epoch=told.append,
     )
     assert told == [0, 1, 2]
+
+
+def test_sequences_come_in_another_order_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+
+    def watched(sequences: Sequence[EntityTokens], lives: tuple[float | None, ...]) -> TokenBatch:
+        seen.append([tokens.entity for tokens in sequences])
+        return merge(sequences, lives)
+
+    monkeypatch.setattr("quantattn.forecasters.training.merge", watched)
+
+    def orders(seed: int) -> list[list[str]]:
+        seen.clear()
+        run(validation=[], seed=seed)
+        assert [len(batch) for batch in seen] == [2, 2, 1] * 4
+        return [[name for batch in seen[start : start + 3] for name in batch] for start in (0, 3, 6, 9)]
+
+    first, second = orders(1), orders(2)
+    for order in (*first, *second):
+        assert sorted(order) == [f"E{number}" for number in range(5)]
+    assert len({tuple(order) for order in first}) > 1
+    assert first != second
+    assert orders(1) == first
 
 
 def test_training_loss_is_the_mean_over_forecasts() -> None:

@@ -369,7 +369,7 @@ def test_a_failure_keeps_what_was_finished(tmp_path: Path) -> None:
     settings = settings_of(models=("linear", "mean", "no such model"), seeds=(0,))
     with pytest.raises(UsageError, match="'no such model' is unknown"):
         run_in(tmp_path, settings)
-    assert sorted(os.listdir(tmp_path / "folds" / "0")) == ["linear-0", "mean-0"]
+    assert sorted(file.name for file in (tmp_path / "folds" / "0").iterdir()) == ["linear-0", "mean-0"]
     outcome = run_in(tmp_path, settings_of(models=("linear", "mean"), seeds=(0,)))
     assert outcome.reused == [Unit(0, "linear", 0), Unit(0, "mean", 0)]
 
@@ -394,7 +394,7 @@ def network_settings() -> FoldSettings:
 def test_data_that_ends_at_a_folds_last_forecast_gives_equal_forecasts(
     finished: tuple[Path, Outcome, Watched], tmp_path: Path
 ) -> None:
-    """Events after the last test forecast of each fold are deleted, and its samples' later labels with them."""
+    """Events after the last test forecast of each fold are deleted, and later samples with them."""
     world = market()
     times = nanoseconds_of(world.history.samples["forecast_time"])
     for fold in world.folds[:2]:

@@ -109,6 +109,18 @@ def test_only_targets_of_training_and_validation_are_read(attention: Attention) 
     assert other.epochs == log.epochs
 
 
+@pytest.mark.parametrize("attention", BOTH)
+def test_validation_rows_are_not_trained_on(attention: Attention) -> None:
+    fold = market().folds[1]
+    other = outcomes().copy()
+    other[fold.validation] += 3.0
+    (_, log), (_, changed) = fitted(attention), fitted(attention, other)
+    assert [entry.training_loss for entry in log.epochs] == [entry.training_loss for entry in changed.epochs]
+    assert log.epochs != changed.epochs
+    side = tokens_of().side(fold.train)
+    assert log.tokens == 2 * sum(len(tokens.events) + len(tokens.queries) for tokens in side)
+
+
 def test_target_scale_is_that_of_the_training_rows() -> None:
     fold = market().folds[1]
     forecaster, _ = fitted("linear")
@@ -198,6 +210,33 @@ def test_threads_change_no_bit(attention: Attention) -> None:
     forecasts = [stream_test(forecaster, fold, tokens_of(), threads=n).y_pred.tolist() for n in (1, 2, 5)]
     assert forecasts[0] == forecasts[1] == forecasts[2]
     assert len(set(forecasts[0])) == len(fold.test)
+
+
+def test_forecasts_and_latencies_stand_in_the_rows_they_belong_to() -> None:
+    """Whatever the order of the entities. AAA falls silent: only its first forecast has an event to write."""
+    fold = market().folds[1]
+    forecaster, _ = fitted("linear")
+    tokens = dict(tokens_of().tokens)
+    silent = tokens["AAA"]
+    end = int(silent.select(fold.test).counts[0])
+    tokens["AAA"] = dataclasses.replace(
+        silent,
+        events=silent.events[:end],
+        event_times=silent.event_times[:end],
+        counts=np.minimum(silent.counts, end),
+    )
+    backwards = dict(reversed(tokens.items()))
+    one, two = (
+        stream_test(forecaster, fold, FoldTokens(each, tokens_of().encoders), threads=1)
+        for each in (tokens, backwards)
+    )
+    assert one.y_pred.tolist() == two.y_pred.tolist()
+    entities = market().history.samples["entity"].gather(fold.test).to_list()
+    first = entities.index("AAA")
+    expected = [entity == "AAA" and place != first for place, entity in enumerate(entities)]
+    for found in (one, two):
+        assert found.update_us is not None
+        assert np.isnan(found.update_us).tolist() == expected
 
 
 def test_a_test_row_without_history_is_refused() -> None:

@@ -9,10 +9,28 @@ from quantattn.walkforward import FORECAST_SCHEMA, Fold
 from quantattn.walkforward.fold import PURGED_SCHEMA
 from quantattn.walkforward.table import TestForecasts, forecast_rows
 
-COLUMNS = (
-    "study model seed fold entity forecast_time horizon y_pred y_lower y_upper y_true label_start_time "
-    "label_end_time label_available_at fit_time n_visible max_available_at info_hash update_us read_us"
-).split()
+COLUMNS = [
+    "study",
+    "model",
+    "seed",
+    "fold",
+    "entity",
+    "forecast_time",
+    "horizon",
+    "y_pred",
+    "y_lower",
+    "y_upper",
+    "y_true",
+    "label_start_time",
+    "label_end_time",
+    "label_available_at",
+    "fit_time",
+    "n_visible",
+    "max_available_at",
+    "info_hash",
+    "update_us",
+    "read_us",
+]
 
 HOUR = 3_600_000_000_000
 SAMPLES = pl.DataFrame(

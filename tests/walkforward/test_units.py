@@ -48,7 +48,7 @@ def test_layout(run: Path) -> None:
     assert record["schema"] == 1
     assert record["inputs"] == INPUTS
     assert sorted(record["files"]) == ["forecasts.parquet", "log.json", "weights.safetensors"]
-    assert os.listdir(run / "folds" / "3") == ["linear-7"]
+    assert [file.name for file in (run / "folds" / "3").iterdir()] == ["linear-7"]
 
 
 def test_round_trip(run: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_failure_while_writing_leaves_the_old(run: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         write_unit(UNIT, run, inputs="b" * 64, forecasts=ROWS, log=LOG, extra=fail)
     assert check_unit(UNIT, run, inputs=INPUTS) is None
-    assert os.listdir(run / "folds" / "3") == ["linear-7"]
+    assert [file.name for file in (run / "folds" / "3").iterdir()] == ["linear-7"]
 
 
 def test_absent(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_forecasts_that_cannot_be_read(run: Path, content: bytes | None, said: s
 )
 def test_forecasts_of_another_schema(run: Path, frame: pl.DataFrame) -> None:
     frame.write_parquet(UNIT.folder(run) / "forecasts.parquet")
-    with pytest.raises(CheckpointError, match="not those of a forecasts table.*run again with --resume"):
+    with pytest.raises(CheckpointError, match=r"not those of a forecasts table.*run again with --resume"):
         read_forecasts(UNIT, run)
 
 
