@@ -35,7 +35,7 @@ def headline(
     """
     target = metrics["target"]["description"]
     models = {one["model"]: one["metrics"] for one in metrics["models"]}
-    clauses = [_quality(models, comparisons, target)]
+    clauses = [_quality(models, comparisons, target), *_warnings(models)]
     speed = _training_ratio(latency)
     if speed is not None:
         clauses.append(speed)
@@ -73,6 +73,21 @@ def _quality(models: Mapping[str, Any], comparisons: Mapping[str, Any], target: 
     if not margin:
         return found
     return f"{found}, and the data do not show that linear is within the declared margin"
+
+
+def _warnings(models: Mapping[str, Any]) -> list[str]:
+    """Say which of the twins the historical mean outdoes: beating each other is worth nothing then."""
+    values = {
+        name: (models[name].get("r2_oos") or {}).get("value")
+        for name in ("linear", "softmax")
+        if name in models
+    }
+    behind = [name for name, value in values.items() if value is not None and value <= 0]
+    if not behind:
+        return []
+    if len(behind) == 2:
+        return ["neither beats the historical mean"]
+    return [f"{behind[0]} does not beat the historical mean"]
 
 
 def _training_ratio(latency: Mapping[str, Any]) -> str | None:

@@ -102,6 +102,17 @@ def test_what_could_not_be_tested_is_not_told_as_no_difference() -> None:
     )
 
 
+def test_a_twin_that_the_historical_mean_outdoes_is_no_success() -> None:
+    better = _comparisons("linear better", p_value=0.01)
+    both = _say(better, metrics=_metrics(linear=-0.0141, softmax=-0.018))
+    assert "(out-of-sample R² -0.014 against -0.018); neither beats the historical mean; " in both
+    equal = _say(better, metrics=_metrics(linear=0.0, softmax=-0.1))
+    assert "; neither beats the historical mean; " in equal
+    one = _say(better, metrics=_metrics(linear=0.1, softmax=-0.1))
+    assert "; softmax does not beat the historical mean; " in one
+    assert "mean" not in _say(better)
+
+
 def test_an_undefined_r2_is_left_out() -> None:
     metrics = _metrics(linear=None, softmax=0.1)
     said = _say(_comparisons("linear better", p_value=0.01), metrics=metrics)
