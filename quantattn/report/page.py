@@ -15,14 +15,17 @@ from quantattn.report.figures import scatter_figure, timeline_figure
 from quantattn.report.formatting import visible_text
 from quantattn.report.loading import load_run
 from quantattn.report.model_styles import ModelStyles
-from quantattn.report.sections.answer import answer_section
-from quantattn.report.sections.audit import audit_section
-from quantattn.report.sections.comparison import comparison_section
-from quantattn.report.sections.key_figures import key_figures
-from quantattn.report.sections.outcomes import fold_table, information_section
-from quantattn.report.sections.provenance import provenance_section
-from quantattn.report.sections.quality import quality_section
-from quantattn.report.sections.speed import speed_section
+from quantattn.report.sections import (
+    answer_section,
+    audit_section,
+    comparison_section,
+    fold_table,
+    information_section,
+    key_figures,
+    provenance_section,
+    quality_section,
+    speed_section,
+)
 
 REPORT_NAME = "report.html"
 """The name of the report inside a run directory."""

@@ -308,7 +308,7 @@ def test_any_number_of_steps(epochs: int) -> None:
 
 def test_it_learns() -> None:
     """The target is what the last event says: the loss falls to a small part of the target's variance."""
-    sequences = [random_tokens(60, 40, entity=f"E{n}", first_row=100 * n, seed=n) for n in range(6)]
+    sequences = [random_tokens(60, 40, entity=f"E{n}", first_row=100 * n, seed=n) for n in range(4)]
     target = np.zeros(ROWS)
     for tokens in sequences:
         seen = tokens.counts > 0
@@ -319,10 +319,10 @@ def test_it_learns() -> None:
             [],
             target,
             network=small_config(attention, width=16, half_lives=(0.2, 20.0)),
-            training=TrainingConfig(epochs=60, batch_entities=2, learning_rate=0.02),
+            training=TrainingConfig(epochs=25, batch_entities=2, learning_rate=0.03),
             seed=0,
         )
-        assert log.epochs[-1].training_loss < 0.4 * log.epochs[0].training_loss, attention
+        assert log.epochs[-1].training_loss < 0.2 * log.epochs[0].training_loss, attention
 
 
 # --- errors and surroundings ------------------------------------------------------------------------------

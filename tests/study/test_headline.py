@@ -65,8 +65,8 @@ R2 = " (out-of-sample R² 0.483 against 0.476)"
         (
             "softmax better",
             True,
-            f"Linear attention forecasts the {TARGET} worse than its softmax twin{R2}, though within the declared "
-            "margin",
+            f"Linear attention forecasts the {TARGET} worse than its softmax twin{R2}, though within the "
+            "declared margin",
         ),
         (
             "no difference found",
@@ -76,8 +76,8 @@ R2 = " (out-of-sample R² 0.483 against 0.476)"
         (
             "no difference found",
             False,
-            f"No difference was found between linear and softmax attention on the {TARGET}{R2}, and the data do not "
-            "show that linear is within the declared margin",
+            f"No difference was found between linear and softmax attention on the {TARGET}{R2}, and the data "
+            "do not show that linear is within the declared margin",
         ),
         (
             "no difference found",
