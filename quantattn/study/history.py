@@ -187,16 +187,21 @@ def load_sources(study: Study) -> Sources:
     data = study.data
     frame, digest = _read_bars(data.prices, data.entities)
     hashes = {data.prices.source: digest}
-    frame = _choose(_within(frame, data.start, data.end), data)
+    frame = _within(frame, data.start, data.end)
     if frame.is_empty():
         raise DataError(f"{data.prices.source} has no bars{_span(data)}; give another data.start or data.end")
-    prices = _price_history(data.prices, frame, data)
+    prices = _price_history(data.prices, _choose(frame, data), data)
     index = None
     if data.index is not None:
         bars, hashes[data.index.source] = _read_bars(data.index, None)
         bars = _within(bars, data.start, data.end)
         if "entity" in bars.columns:
             bars = bars.drop("entity")
+        if not bars["session"].is_in(prices.frame["session"].implode()).any():
+            raise DataError(
+                f"data.index: {data.index.source} has no bar in any session of {data.prices.source}; give an index "
+                "over the same years, or set index: null"
+            )
         index = _price_history(data.index, bars, data)
     logs = []
     for source in data.events:

@@ -505,5 +505,8 @@ def _manifest(
             {"stage": timing.stage, "seconds": round(timing.seconds, 2)} for timing in progress.timings
         ],
         "peak_memory_gib": provenance.peak_memory_gib(),
-        "caveats": provenance.caveats(list(prepared.sources.hashes), universe=dataset.universe is not None),
+        "caveats": [
+            *provenance.caveats(list(prepared.sources.hashes), universe=dataset.universe is not None),
+            *provenance.index_caveats(prepared.sources.prices, prepared.sources.index),
+        ],
     }

@@ -14,7 +14,7 @@ import torch
 
 import quantattn
 from quantattn.files import hash_bytes, hash_file
-from quantattn.pit import PointInTimeDataset
+from quantattn.pit import PointInTimeDataset, PriceHistory
 from quantattn.pit.timestamps import iso, nanoseconds_of
 from quantattn.walkforward import Fold
 
@@ -116,6 +116,20 @@ def event_counts(dataset: PointInTimeDataset, rejected: dict[str, int]) -> dict[
     """Count the events by kind and the rejected rows by reason."""
     kinds = dataset.events.frame.group_by("kind").len().sort("len", "kind", descending=[True, False])
     return {"n": len(dataset.events.frame), "by_kind": dict(kinds.iter_rows()), "rejected": rejected}
+
+
+def index_caveats(prices: PriceHistory, index: PriceHistory | None) -> list[str]:
+    """Say in how many sessions of the prices there is no bar of the index."""
+    if index is None:
+        return []
+    sessions = prices.frame["session"].unique()
+    lacking = sessions.filter(~sessions.is_in(index.frame["session"].implode()))
+    if lacking.is_empty():
+        return []
+    return [
+        f"The index has no bar in {len(lacking)} of {len(sessions)} sessions, the first on {lacking.min()} and the "
+        f"last on {lacking.max()}; the figures of the market are missing there."
+    ]
 
 
 def caveats(sources: Sequence[str], *, universe: bool) -> list[str]:

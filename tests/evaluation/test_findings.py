@@ -185,7 +185,8 @@ def test_other_baselines_or_none() -> None:
         1
     ]
     assert told == (
-        "Linear attention against other, the best baseline: no difference found (error 9.1 % lower, p = 0.400)."
+        "Linear attention against other, the best baseline: no difference found (error 9.1 % lower, p = "
+        "0.400)."
     )
     assert "No baseline" in findings(metrics(linear=0.5), comparisons())[1]
 

@@ -6,12 +6,20 @@ import copy
 from datetime import date
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import polars as pl
 
 from quantattn.pit import TradingCalendar
-from quantattn.study import SilentProgress, Study, parse_study, resolved_yaml, run_directory
+from quantattn.study import (
+    SilentProgress,
+    Study,
+    parse_study,
+    provenance,
+    resolved_yaml,
+    run_directory,
+)
 from quantattn.study.job import RunSummary, run_study
 
 TIMINGS = ("update_us", "read_us")
@@ -32,7 +40,7 @@ TICKERS = ("ANT", "BEE")
 FIRST, LAST = date(2021, 1, 4), date(2022, 6, 30)
 
 _COMMON: dict[str, Any] = {
-    "walk_forward": {"train_size": 40, "val_size": 8, "test_size": 16},
+    "walk_forward": {"train_size": 40, "val_size": 8, "test_size": 24},
     "models": ["linear", "softmax", "mean"],
     "network": {"width": 4, "heads": 1, "layers": 1, "feed_forward": 4, "half_lives": ["30D"]},
     "training": {"epochs": 1},
@@ -86,8 +94,10 @@ def own_study(folder: Path, **changes: Any) -> Study:
 
 
 def run(study: Study, out: Path, *, resume: bool = False) -> RunSummary:
-    """Run a study as the command line does."""
-    with run_directory(out, study, resume=resume) as folder:
+    """Run a study as the command line does, on one thread."""
+    # Small matrices are slower on more.
+    one = mock.patch.object(provenance, "available_cores", return_value=1)
+    with one, run_directory(out, study, resume=resume) as folder:
         return run_study(
             study, out=folder, quick=False, resume=resume, progress=SilentProgress(), command="quantattn run"
         )

@@ -153,7 +153,12 @@ class TestSources:
         ("data", "error", "parts"),
         [
             ({"entities": ["ANT", "BE"]}, DataError, ["data.entities", "'BE'", "'BEE'", "ANT, BEE"]),
-            ({"entities": ["ANT"], "end": "2020-12-31"}, DataError, ["'ANT'", "to 2020-12-31"]),
+            ({"entities": ["ANT"], "end": "2020-12-31"}, DataError, ["no bars to 2020-12-31"]),
+            (
+                {"entities": ["CAT"], "start": "2021-02-01"},
+                DataError,
+                ["'CAT'", "no prices for from 2021-02-01", "use ANT, BEE"],
+            ),
             ({"end": "2020-12-31"}, DataError, ["no bars to 2020-12-31", "data.end"]),
             (
                 {"start": "2030-01-01", "end": "2031-01-01"},
