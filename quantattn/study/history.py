@@ -199,8 +199,8 @@ def load_sources(study: Study) -> Sources:
             bars = bars.drop("entity")
         if not bars["session"].is_in(prices.frame["session"].implode()).any():
             raise DataError(
-                f"data.index: {data.index.source} has no bar in any session of {data.prices.source}; give an index "
-                "over the same years, or set index: null"
+                f"data.index: {data.index.source} has no bar in any session of {data.prices.source}; give an "
+                "index over the same years, or set index: null"
             )
         index = _price_history(data.index, bars, data)
     logs = []

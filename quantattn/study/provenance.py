@@ -122,13 +122,14 @@ def index_caveats(prices: PriceHistory, index: PriceHistory | None) -> list[str]
     """Say in how many sessions of the prices there is no bar of the index."""
     if index is None:
         return []
-    sessions = prices.frame["session"].unique()
-    lacking = sessions.filter(~sessions.is_in(index.frame["session"].implode()))
-    if lacking.is_empty():
+    sessions = prices.frame["session"].unique().sort().to_list()
+    known = set(index.frame["session"].to_list())
+    lacking = [session for session in sessions if session not in known]
+    if not lacking:
         return []
     return [
-        f"The index has no bar in {len(lacking)} of {len(sessions)} sessions, the first on {lacking.min()} and the "
-        f"last on {lacking.max()}; the figures of the market are missing there."
+        f"The index has no bar in {len(lacking)} of {len(sessions)} sessions, the first on {lacking[0]} and the "
+        f"last on {lacking[-1]}; the figures of the market are missing there."
     ]
 
 

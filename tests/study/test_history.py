@@ -193,6 +193,16 @@ class TestSources:
         )
         assert near.is_empty()
 
+    def test_an_index_of_other_years_is_refused(self, tmp_path: Path) -> None:
+        bars = prices_table(("INDEX",)).drop("entity")
+        write_own_files(tmp_path, prices=prices_table().filter(pl.col("date") > date(2021, 6, 1)))
+        bars.filter(pl.col("date") < date(2021, 5, 1)).write_csv(tmp_path / "index.csv")
+        study = own_study(tmp_path, data={"index": "index.csv"})
+        with pytest.raises(DataError, match=r"index\.csv has no bar in any session of .*prices\.csv"):
+            load_sources(study)
+        bars.write_csv(tmp_path / "index.csv")
+        assert load_sources(study).index is not None
+
     def test_events_of_an_instrument_without_prices_are_refused_unless_left_out(self, tmp_path: Path) -> None:
         stranger = events_table().head(3).with_columns(ticker=pl.lit("COW"))
         write_own_files(tmp_path, events=pl.concat([events_table(), stranger]))

@@ -215,7 +215,7 @@ class TestKilled:
         out, chance = tmp_path / "killed", random.Random(20240229)
 
         def units() -> int:
-            return len(list(out.glob("folds/*/*/unit.json")))
+            return len(list(out.glob("folds/*/[!.]*/unit.json")))
 
         def written(name: str) -> tuple[int, int]:
             stat = (out / name).stat() if (out / name).exists() else None
@@ -275,7 +275,7 @@ class TestKilled:
         study = write_study(packaged_study(), tmp_path / "tiny.yaml")
         out = tmp_path / "run"
         process = _start(study, out)
-        assert _wait_for(lambda: bool(list(out.glob("folds/*/*/unit.json"))), process)
+        assert _wait_for(lambda: bool(list(out.glob("folds/*/[!.]*/unit.json"))), process)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=900)
         assert process.returncode == 130

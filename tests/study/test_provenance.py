@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +10,7 @@ import pytest
 
 import quantattn
 from quantattn.files import canonical_json
-from quantattn.pit import EventLog, ForecastClock, Labels, PointInTimeDataset
+from quantattn.pit import EventLog, ForecastClock, Labels, PointInTimeDataset, PriceHistory
 from quantattn.pit.timestamps import instants
 from quantattn.study import provenance
 from quantattn.walkforward import WalkForward
@@ -184,3 +185,15 @@ class TestCaveats:
 
     def test_a_universe_leaves_nothing_to_say(self) -> None:
         assert provenance.caveats(["/data/prices.csv"], universe=True) == []
+
+    def test_sessions_without_a_bar_of_the_index_are_counted(self) -> None:
+        days = [date(2020, 1, day) for day in (2, 3, 6, 7, 8)]
+        bars = pl.DataFrame({"session": days, "close": [1.0, 2.0, 3.0, 4.0, 5.0]})
+        prices = PriceHistory.from_frame(bars, entity=None, name="A")
+        assert provenance.index_caveats(prices, None) == []
+        assert provenance.index_caveats(prices, prices) == []
+        index = PriceHistory.from_frame(bars[1:4], entity=None, name="INDEX")
+        assert provenance.index_caveats(prices, index) == [
+            "The index has no bar in 2 of 5 sessions, the first on 2020-01-02 and the last on 2020-01-08; the "
+            "figures of the market are missing there."
+        ]
