@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from quantattn.attention import FeatureMap, feature_map_names, linear_attention, register_feature_map
-from quantattn.attention import features as module
+from quantattn.attention.features import registry as module
 from quantattn.attention.features import resolve_feature_map
 from quantattn.errors import FeatureMapError
 
