@@ -8,8 +8,18 @@ from quantattn.attention.backends.quadratic import read_quadratic
 from quantattn.attention.backends.recurrent import read_recurrent
 from quantattn.errors import BackendError
 
+
+
+def _read_fused(problem: Problem) -> Solution:
+    """Read with the compiled backend; numba is loaded when it is first used."""
+    from quantattn.attention.backends.fused import read_fused
+
+    return read_fused(problem)
+
+
 _REGISTRY: dict[str, Backend] = {
     "chunked": read_chunked,
+    "fused": _read_fused,
     "quadratic": read_quadratic,
     "recurrent": read_recurrent,
 }
