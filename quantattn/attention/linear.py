@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from quantattn.attention.backends import Problem, Solution, Visibility, resolve_backend
+from quantattn.attention.backends import Visibility
 from quantattn.attention.clock import check_clocks
 from quantattn.attention.denominator import Denominator, RaiseDenominator
 from quantattn.attention.features import FeatureMap, resolve_feature_map
-from quantattn.attention.finite import reached
 from quantattn.attention.health import AttentionHealth
-from quantattn.attention.prepare import Prepared, prepare
 from quantattn.attention.ragged import Segment, each_sequence, segments
-from quantattn.attention.ratio import divide
+from quantattn.attention.reading import Reading, Request, read, spoil
 from quantattn.attention.state import (
     AttentionState,
     check_entities,
@@ -117,8 +115,9 @@ def linear_attention(
         Policy for small and empty denominators; part of the model.
     chunk_size : int, default 64
         Rows in a chunk of the ``"chunked"`` backend.
-    backend : {"auto", "quadratic", "recurrent", "chunked"}, default "auto"
-        ``"auto"`` picks by shape and says in the health what it picked; a named backend never falls back.
+    backend : {"auto", "quadratic", "recurrent", "chunked", "fused"}, default "auto"
+        ``"auto"`` picks by device, dtype and shape and says in the health what it picked; a named backend
+        never falls back.
 
     cu_seqlens : Tensor, optional
         ``(N + 1,)`` integers from 0 to ``T``, never falling: N sequences lie end to end in a batch of one,
@@ -211,14 +210,14 @@ def linear_attention(
     decay = check_decay(log_decay, "log_decay", key)
     read_decay = check_decay(read_log_decay, "read_log_decay", query)
     map_ = resolve_feature_map(feature_map)
-    name, solve = resolve_backend(backend, reads=query.shape[2], keys=key.shape[2])
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     with torch.autocast(query.device.type, enabled=False):
-        prepared = prepare(query.to(dtype), key.to(dtype), value.to(dtype), mask, map_)
         stateful = return_state or initial_state is not None
         fingerprint = state_fingerprint(map_, denominator) if stateful else ""
         names = None if entities is None else entity_names(entities, key.shape[0])
-        start = None if initial_state is None else _start(initial_state, prepared, fingerprint, names)
+        start = None
+        if initial_state is not None:
+            start = _start(initial_state, key, value, map_, fingerprint, names)
         as_of = None
         if stateful or key_times is not None or read_times is not None:
             as_of = check_clocks(
@@ -231,31 +230,29 @@ def linear_attention(
                 visibility=visibility,
                 as_of=None if initial_state is None else initial_state.as_of,
             )
-        problem = Problem(
-            query=prepared.query,
-            key=prepared.key,
-            value=prepared.value,
+        request = Request(
+            query=query.to(dtype),
+            key=key.to(dtype),
+            value=value.to(dtype),
+            feature_map=map_,
             visibility=visibility,
             counts=counts,
-            key_mask=mask,
+            mask=mask,
             log_decay=decay,
             state=start,
             pending=None if initial_state is None else initial_state.pending,
-            chunk_size=chunk_size,
             want_state=return_state,
+            chunk_size=chunk_size,
         )
-        solution = solve(problem)
-        lost = None
-        if prepared.poisoned is not None:
-            lost = reached(prepared.poisoned.keys, counts, visibility) | prepared.poisoned.queries
+        name, reading = read(backend, request, denominator)
         scale = None
         if not isinstance(denominator, RaiseDenominator):
             # In a plain ratio the time up to the read cancels: applying it could only cost digits.
-            scale = _sum(solution.since, read_decay)
-        output, denominators = divide(solution.read, scale, lost, denominator, log_unit=prepared.log_scale)
+            scale = _sum(reading.since, read_decay)
+        output, denominators = reading.divided(scale, denominator)
         state = None
         if return_state:
-            state = _finish(initial_state, prepared, mask, solution, fingerprint)
+            state = _finish(initial_state, key, mask, reading, fingerprint)
             if key_times is not None:
                 state = replace(state, as_of=as_of)
             if names is not None:
@@ -344,35 +341,35 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _start(
-    state: AttentionState, prepared: Prepared, fingerprint: str, names: tuple[str, ...] | None
+    state: AttentionState,
+    key: Tensor,
+    value: Tensor,
+    feature_map: FeatureMap,
+    fingerprint: str,
+    names: tuple[str, ...] | None,
 ) -> Tensor:
     """Return a checked initial state as one tensor ``(B, H, r, d_v + 1)``."""
-    batch, heads, _, features = prepared.key.shape
+    batch, heads, _, width = key.shape
     check_state(
         state,
         batch=batch,
         heads=heads,
-        features=features,
-        values=prepared.value.shape[-1] - 1,
+        features=feature_map.width(width),
+        values=value.shape[-1],
         fingerprint=fingerprint,
     )
     check_entities(state, names)
-    return torch.cat([state.S, state.z[..., None]], -1).to(prepared.key.dtype)
+    dtype = torch.float64 if key.dtype == torch.float64 else torch.float32
+    return torch.cat([state.S, state.z[..., None]], -1).to(dtype)
 
 
 def _finish(
-    before: AttentionState | None,
-    prepared: Prepared,
-    mask: Tensor | None,
-    solution: Solution,
-    fingerprint: str,
+    before: AttentionState | None, key: Tensor, mask: Tensor | None, reading: Reading, fingerprint: str
 ) -> AttentionState:
     """Return the state after the last key."""
-    assert solution.state is not None
-    final = solution.state
-    if prepared.poisoned is not None:
-        final = torch.where(prepared.poisoned.keys.any(-1)[..., None, None], torch.nan, final)
-    batch, _, length, _ = prepared.key.shape
+    assert reading.state is not None
+    final = spoil(reading.state, reading.spoilt)
+    batch, _, length, _ = key.shape
     if mask is None:
         count = torch.full((batch,), length, dtype=torch.int64, device=final.device)
     else:
@@ -381,7 +378,7 @@ def _finish(
         S=final[..., :-1],
         z=final[..., -1],
         count=count if before is None else before.count + count,
-        pending=solution.pending,
+        pending=reading.pending,
         fingerprint=fingerprint,
         as_of=None if before is None else before.as_of,
         entities=None if before is None else before.entities,

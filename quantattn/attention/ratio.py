@@ -68,7 +68,7 @@ def divide(
 
 def _apply(policy: Denominator, read: Tensor, denominator: Tensor, up: Tensor | None) -> Tensor:
     if isinstance(policy, RaiseDenominator):
-        _refuse_unusable(denominator)
+        refuse_unusable(denominator)
         output: Tensor = _Ratio.apply(read)  # type: ignore[no-untyped-call]
         return output
     if isinstance(policy, FloorDenominator):
@@ -114,7 +114,7 @@ def _with_prior(read: Tensor, policy: PriorDenominator, up: Tensor | None) -> Te
     return output
 
 
-def _refuse_unusable(denominator: Tensor) -> None:
+def refuse_unusable(denominator: Tensor) -> None:
     """Raise for a denominator that is not a positive finite number."""
     if denominator.numel() == 0:
         return

@@ -27,9 +27,20 @@ from quantattn.attention.backends._rows import (
     pull_back,
     put,
     queries_to_features,
+    release,
     work_space,
 )
-from quantattn.attention.backends._vectors import VECTOR_BYTES, load, multiply, spread, store
+from quantattn.attention.backends._vectors import (
+    as_element,
+    beyond,
+    bytes_of,
+    lanes_of,
+    load,
+    multiply,
+    pointer,
+    spread,
+    store,
+)
 
 _compile = numba.njit(nogil=True, error_model="numpy")
 
@@ -55,11 +66,11 @@ def _pull_read(
     `slopes` keeps the last column from one sweep to the next.
     """
     if ratio:
-        lanes = VECTOR_BYTES // room.itemsize
-        inverse = room.dtype.type(1) / below[read]
+        lanes = lanes_of(room)
+        inverse = as_element(room, 1.0) / below[read]
         factor = spread(inverse)
         fetch(grad, grad_at, width, room, to)
-        room[to + width] = room.dtype.type(0)
+        room[to + width] = as_element(room, 0.0)
         if not known:
             fetch(out, read * width, width, spare, 0)
             slopes[at] = -dot(room, to, spare, 0, width) * inverse
@@ -72,40 +83,29 @@ def _pull_read(
 
 @_compile  # type: ignore[untyped-decorator]
 def backward_sweeps(
-    task: int,
-    heads: int,
-    strips: int,
-    shape: Any,
-    code: int,
-    order: int,
-    decays: bool,
-    ratio: bool,
-    query: Any,
-    query_strides: Any,
-    key: Any,
-    key_strides: Any,
-    value: Any,
-    value_strides: Any,
-    mask: Any,
-    factors: Any,
-    seen: Any,
-    place: Any,
-    start: Any,
-    out: Any,
-    below: Any,
-    final: Any,
-    grad: Any,
-    grad_strides: Any,
-    grad_final: Any,
-    grad_query: Any,
-    grad_key: Any,
-    grad_value: Any,
-    grad_gaps: Any,
-    grad_start: Any,
+    task: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any, asked: Any, results: Any
 ) -> None:
-    """Pull gradients back through one strip of one head of one batch row; see :mod:`.fused`."""
-    reads, keys, rank, width = shape
-    lanes = VECTOR_BYTES // query.itemsize
+    """Pull gradients back through one strip of one head of one batch row.
+
+    Parameters
+    ----------
+    task, like, sizes, strides, inputs, outputs
+        See :func:`.forward_sweep`; at the end of `strides` come those of the gradient of the reads.
+    asked : tuple of int
+        Addresses of the gradients of the reads and of the final state.
+    results : tuple of int
+        Addresses of the gradients of queries, keys, values, gaps and initial state.
+    """
+    heads, strips, reads, keys, rank, width, code, order, decays, ratio, masked, starts = sizes
+    query, key, value = pointer(inputs[0], like), pointer(inputs[1], like), pointer(inputs[2], like)
+    mask, factors = pointer(inputs[3], np.uint8(0)), pointer(inputs[4], like)
+    seen, place = pointer(inputs[5], np.int64(0)), pointer(inputs[6], np.int64(0))
+    out, below, final = pointer(outputs[0], like), pointer(outputs[1], like), pointer(outputs[2], like)
+    grad, grad_final = pointer(asked[0], like), pointer(asked[1], like)
+    grad_query, grad_key = pointer(results[0], like), pointer(results[1], like)
+    grad_value, grad_gaps = pointer(results[2], like), pointer(results[3], np.float64(0.0))
+    grad_start = pointer(results[4], like)
+    lanes = lanes_of(query)
     pair, strip = task // strips, task % strips
     batch, head = pair // heads, pair % heads
     columns, features = padded(width, lanes), padded(rank, lanes)
@@ -116,19 +116,26 @@ def backward_sweeps(
     begin_v, end_v = vectors * strip // strips * lanes, vectors * (strip + 1) // strips * lanes
     stop_v = min(end_v, width)
     ld = max(features, padded(width + 1, lanes))
-    kf, qf, vv = work_space(BLOCK * ld, query), work_space(BLOCK * ld, query), work_space(BLOCK * ld, query)
-    uu, oo, ov = work_space(BLOCK * ld, query), work_space(BLOCK * ld, query), work_space(BLOCK * ld, query)
-    g, spare, slopes = work_space(BLOCK, query), work_space(ld, query), work_space(reads if ratio else 1, query)
-    across = work_space((width + 1) * features, query)
-    dead, dead_query = np.zeros(BLOCK, np.bool_), np.zeros(BLOCK, np.bool_)
+    kept = reads if ratio else 1
+    room, kf = work_space(BLOCK * (6 * ld + 3) + ld + (width + 1) * features + rank * columns + kept, like)
+    size = BLOCK * ld
+    qf, vv, uu = beyond(kf, size), beyond(kf, 2 * size), beyond(kf, 3 * size)
+    oo, ov = beyond(kf, 4 * size), beyond(kf, 5 * size)
+    across = beyond(kf, 6 * size)
+    down = beyond(across, (width + 1) * features)
+    spare = beyond(down, rank * columns)
+    g = beyond(spare, ld)
+    dead, dead_query = bytes_of(beyond(g, BLOCK)), bytes_of(beyond(g, 2 * BLOCK))
+    slopes = beyond(g, 3 * BLOCK)
     weights = np.zeros(reads if decays else 1)
-    q_at = batch * query_strides[0] + head * query_strides[1]
-    k_at = batch * key_strides[0] + head * key_strides[1]
-    v_at = batch * value_strides[0] + head * value_strides[1]
-    g_at = batch * grad_strides[0] + head * grad_strides[1]
+    q_at = batch * strides[0] + head * strides[1]
+    k_at = batch * strides[3] + head * strides[4]
+    v_at = batch * strides[6] + head * strides[7]
+    g_at = batch * strides[9] + head * strides[10]
 
     # Forwards: the state, transposed, and the queries that read it.
-    if start.size:
+    if starts:
+        start = pointer(inputs[7], like)
         for i in range(rank):
             for j in range(width + 1):
                 across[j * features + i] = start[(pair * rank + i) * (width + 1) + j]
@@ -138,11 +145,12 @@ def backward_sweeps(
         fetch_keys(
             code,
             key,
-            k_at + block * key_strides[2],
-            key_strides[2],
+            k_at + block * strides[5],
+            strides[5],
             value,
-            v_at + block * value_strides[2],
-            value_strides[2],
+            v_at + block * strides[8],
+            strides[8],
+            masked != 0,
             mask,
             batch * keys + block,
             1,
@@ -164,20 +172,38 @@ def backward_sweeps(
                 if read < reads and seen[batch * reads + read] <= block + size:
                     due = seen[batch * reads + read] - block
                     while (
-                        group < BLOCK and read + group < reads and seen[batch * reads + read + group] == block + due
+                        group < BLOCK
+                        and read + group < reads
+                        and seen[batch * reads + read + group] == block + due
                     ):
                         group += 1
-                scan(WRITE, decays, across, features, width + 1, begin, end, vv, kf, uu, g, oo, done, due - done, ld)
+                scan(
+                    WRITE,
+                    decays,
+                    across,
+                    features,
+                    width + 1,
+                    begin,
+                    end,
+                    vv,
+                    kf,
+                    uu,
+                    g,
+                    oo,
+                    done,
+                    due - done,
+                    ld,
+                )
                 done = due
             else:
                 group = size
             for step in range(group):
                 at = place[batch * reads + read + step] if order == COUNTED else read + step
-                fetch(query, q_at + at * query_strides[2], rank, qf, step * ld)
+                fetch(query, q_at + at * strides[2], rank, qf, step * ld)
                 _pull_read(
                     ratio,
                     grad,
-                    g_at + at * grad_strides[2],
+                    g_at + at * strides[11],
                     out,
                     below,
                     pair * reads + at,
@@ -210,7 +236,6 @@ def backward_sweeps(
             break
 
     # Backwards: what later reads ask of the state, in both layouts, and the keys that answer.
-    down = work_space(rank * columns, query)
     through = 0.0
     for i in range(rank):
         for j in range(width + 1):
@@ -228,11 +253,12 @@ def backward_sweeps(
         fetch_keys(
             code,
             key,
-            k_at + (left - 1) * key_strides[2],
-            -key_strides[2],
+            k_at + (left - 1) * strides[5],
+            -strides[5],
             value,
-            v_at + (left - 1) * value_strides[2],
-            -value_strides[2],
+            v_at + (left - 1) * strides[8],
+            -strides[8],
+            masked != 0,
             mask,
             batch * keys + left - 1,
             -1,
@@ -248,24 +274,26 @@ def backward_sweeps(
             for step in range(size):
                 # A write follows the decay of the next key when a key is among its own reads.
                 at = left - 1 - step + own
-                g[step] = factors[pair * keys + at] if at < keys else query.dtype.type(1)
+                g[step] = factors[pair * keys + at] if at < keys else as_element(query, 1.0)
         done = 0
         while True:
             if order == COUNTED:
                 # The reads that see all keys left and no other, a block of them at most.
                 group = 0
-                while group < BLOCK and read > group and seen[batch * reads + read - 1 - group] == left - done:
+                while (
+                    group < BLOCK and read > group and seen[batch * reads + read - 1 - group] == left - done
+                ):
                     group += 1
             else:
                 group = size
             for step in range(group):
                 at = read - 1 - step
                 at = place[batch * reads + at] if order == COUNTED else at
-                fetch(query, q_at + at * query_strides[2], rank, qf, step * ld)
+                fetch(query, q_at + at * strides[2], rank, qf, step * ld)
                 _pull_read(
                     ratio,
                     grad,
-                    g_at + at * grad_strides[2],
+                    g_at + at * strides[11],
                     out,
                     below,
                     pair * reads + at,
@@ -292,7 +320,9 @@ def backward_sweeps(
                     low = max(low, seen[batch * reads + read - 1])
                 first, steps = done, left - done - low
                 scan(READ, decays, down, columns, rank, begin_v, end_v, qf, uu, kf, g, ov, first, steps, ld)
-                scan(READ, decays, across, features, width + 1, begin, end, uu, qf, vv, g, oo, first, steps, ld)
+                scan(
+                    READ, decays, across, features, width + 1, begin, end, uu, qf, vv, g, oo, first, steps, ld
+                )
             else:
                 first, steps = 0, size
                 scan(order, decays, down, columns, rank, begin_v, end_v, qf, uu, kf, g, ov, 0, size, ld)
@@ -331,3 +361,4 @@ def backward_sweeps(
         put(down, i * columns, begin_v, stop_v, grad_start, row)
     for i in range(begin, stop):
         grad_start[(pair * rank + i) * (width + 1) + width] = across[width * features + i]
+    release(room)

@@ -16,9 +16,21 @@ from quantattn.attention.backends._rows import (
     padded,
     put,
     queries_to_features,
+    release,
     work_space,
 )
-from quantattn.attention.backends._vectors import VECTOR_BYTES, fma, load, multiply, spread, store
+from quantattn.attention.backends._vectors import (
+    as_element,
+    beyond,
+    bytes_of,
+    fma,
+    lanes_of,
+    load,
+    multiply,
+    pointer,
+    spread,
+    store,
+)
 
 BLOCK = 32
 """Rows fetched at a time: queries, keys, values and results of a block stay in the nearest cache."""
@@ -43,10 +55,10 @@ def _scan_mass(
     ld: int,
 ) -> None:
     """Do to the sums of key features what :func:`scan` does to the state."""
-    lanes = VECTOR_BYTES // mass.itemsize
-    one = spread(mass.dtype.type(1))
+    lanes = lanes_of(mass)
+    one = spread(as_element(mass, 1.0))
     for step in range(first, first + steps):
-        if order == READ_WRITE or order == READ:
+        if order in (READ_WRITE, READ):
             read[step] = dot(queries, step * ld, mass, 0, width)
         if decays:
             factor = spread(g[step])
@@ -61,58 +73,55 @@ def _scan_mass(
 
 @_compile  # type: ignore[untyped-decorator]
 def load_state(given: Any, at: int, rank: int, width: int, state: Any, ldm: int, mass: Any) -> None:
-    """Unpack a state ``(rank, width + 1)``; an empty one is zero."""
+    """Unpack a state ``(rank, width + 1)``."""
     for i in range(rank):
         row = at + i * (width + 1)
-        if given.size:
-            fetch(given, row, width, state, i * ldm)
-            mass[i] = given[row + width]
+        fetch(given, row, width, state, i * ldm)
+        mass[i] = given[row + width]
 
 
 @_compile  # type: ignore[untyped-decorator]
-def forward_sweep(
-    task: int,
-    heads: int,
-    strips: int,
-    shape: Any,
-    code: int,
-    order: int,
-    decays: bool,
-    ratio: bool,
-    query: Any,
-    query_strides: Any,
-    key: Any,
-    key_strides: Any,
-    value: Any,
-    value_strides: Any,
-    mask: Any,
-    factors: Any,
-    seen: Any,
-    place: Any,
-    start: Any,
-    out: Any,
-    below: Any,
-    final: Any,
-    lost: Any,
-    spoilt: Any,
-) -> None:
-    """Read one strip of value columns of one head of one batch row; see :mod:`.fused` for the arguments."""
-    reads, keys, rank, width = shape
-    lanes = VECTOR_BYTES // query.itemsize
+def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any) -> None:
+    """Read one strip of value columns of one head of one batch row.
+
+    Parameters
+    ----------
+    task : int
+        Counts strips, then heads, then batch rows.
+    like : float
+        Number of the dtype of all floats.
+    sizes : tuple of int
+        See :class:`.fused.Sizes`.
+    strides : tuple of int
+        Distances between batch rows, heads and rows of queries, then of keys, then of values.
+    inputs, outputs : tuple of int
+        Addresses; see :class:`.fused.Inputs` and :class:`.fused.Outputs`.
+    """
+    heads, strips, reads, keys, rank, width, code, order, decays, ratio, masked, starts = sizes
+    query, key, value = pointer(inputs[0], like), pointer(inputs[1], like), pointer(inputs[2], like)
+    mask, factors = pointer(inputs[3], np.uint8(0)), pointer(inputs[4], like)
+    seen, place = pointer(inputs[5], np.int64(0)), pointer(inputs[6], np.int64(0))
+    out, below, final = pointer(outputs[0], like), pointer(outputs[1], like), pointer(outputs[2], like)
+    lost, spoilt = pointer(outputs[3], np.uint8(0)), pointer(outputs[4], np.uint8(0))
+    lanes = lanes_of(query)
     pair, strip = task // strips, task % strips
     batch, head = pair // heads, pair % heads
     columns, features = padded(width, lanes), padded(rank, lanes)
     vectors = columns // lanes
     begin, end = vectors * strip // strips * lanes, vectors * (strip + 1) // strips * lanes
+    stop = min(end, width)
     ld = max(features, padded(width + 1, lanes))
-    kf, qf = work_space(BLOCK * ld, query), work_space(BLOCK * ld, query)
-    vv, oo = work_space(BLOCK * ld, query), work_space(BLOCK * ld, query)
-    state, mass, sums = work_space(rank * columns, query), work_space(features, query), work_space(BLOCK, query)
-    dead, dead_query = np.zeros(BLOCK, np.bool_), np.zeros(BLOCK, np.bool_)
-    load_state(start, pair * rank * (width + 1), rank, width, state, columns, mass)
-    q_at = batch * query_strides[0] + head * query_strides[1]
-    k_at = batch * key_strides[0] + head * key_strides[1]
-    v_at = batch * value_strides[0] + head * value_strides[1]
+    room, kf = work_space(BLOCK * (4 * ld + 3) + rank * columns + features, like)
+    qf, vv, oo = beyond(kf, BLOCK * ld), beyond(kf, 2 * BLOCK * ld), beyond(kf, 3 * BLOCK * ld)
+    state = beyond(kf, 4 * BLOCK * ld)
+    mass = beyond(state, rank * columns)
+    sums = beyond(mass, features)
+    dead, dead_query = bytes_of(beyond(sums, BLOCK)), bytes_of(beyond(sums, 2 * BLOCK))
+    if starts:
+        load_state(pointer(inputs[7], like), pair * rank * (width + 1), rank, width, state, columns, mass)
+    q_at = batch * strides[0] + head * strides[1]
+    k_at = batch * strides[3] + head * strides[4]
+    v_at = batch * strides[6] + head * strides[7]
     own = order == WRITE_READ
     first_bad = keys
     read = block = 0
@@ -121,11 +130,12 @@ def forward_sweep(
         bad = fetch_keys(
             code,
             key,
-            k_at + block * key_strides[2],
-            key_strides[2],
+            k_at + block * strides[5],
+            strides[5],
             value,
-            v_at + block * value_strides[2],
-            value_strides[2],
+            v_at + block * strides[8],
+            strides[8],
+            masked != 0,
             mask,
             batch * keys + block,
             1,
@@ -139,7 +149,7 @@ def forward_sweep(
         )
         if bad < size and first_bad == keys:
             first_bad = block + bad
-        g = factors[pair * keys + block : pair * keys + block + size] if decays else sums
+        g = beyond(factors, pair * keys + block) if decays else sums
         done = 0
         while True:
             if order == COUNTED:
@@ -148,9 +158,11 @@ def forward_sweep(
                 if read < reads and seen[batch * reads + read] <= block + size:
                     due = seen[batch * reads + read] - block
                     while (
-                        group < BLOCK and read + group < reads and seen[batch * reads + read + group] == block + due
+                        group < BLOCK
+                        and read + group < reads
+                        and seen[batch * reads + read + group] == block + due
                     ):
-                        at = q_at + place[batch * reads + read + group] * query_strides[2]
+                        at = q_at + place[batch * reads + read + group] * strides[2]
                         fetch(query, at, rank, qf, group * ld)
                         group += 1
                 scan(WRITE, decays, state, columns, rank, begin, end, kf, vv, qf, g, oo, done, due - done, ld)
@@ -158,7 +170,7 @@ def forward_sweep(
                 done = due
             else:
                 group = size
-                fetch_rows(query, q_at + block * query_strides[2], query_strides[2], size, rank, qf, ld)
+                fetch_rows(query, q_at + block * strides[2], strides[2], size, rank, qf, ld)
             some = queries_to_features(code, qf, group, ld, rank, dead_query)
             if order == COUNTED:
                 scan(READ, False, state, columns, rank, begin, end, kf, vv, qf, g, oo, 0, group, ld)
@@ -179,11 +191,11 @@ def forward_sweep(
                         sums[step] = np.nan
                         for i in range(begin, end):
                             oo[step * ld + i] = np.nan
-                    put(oo, step * ld, begin, min(end, width), out, to * width)
+                    put(oo, step * ld, begin, stop, out, to * width)
                     if strip == 0:
                         below[to] = sums[step]
                 else:
-                    put(oo, step * ld, begin, min(end, width), out, to * (width + 1))
+                    put(oo, step * ld, begin, stop, out, to * (width + 1))
                     if strip == 0:
                         out[to * (width + 1) + width] = sums[step]
                         lost[to] = gone
@@ -195,16 +207,17 @@ def forward_sweep(
             break
     for i in range(rank):
         row = (pair * rank + i) * (width + 1)
-        put(state, i * columns, begin, min(end, width), final, row)
+        put(state, i * columns, begin, stop, final, row)
         if strip == 0:
             final[row + width] = mass[i]
     if strip == 0:
         spoilt[pair] = first_bad < keys
+    release(room)
 
 
 @_compile  # type: ignore[untyped-decorator]
 def _divide(room: Any, at: int, begin: int, end: int, divisor: Any) -> None:
-    lanes = VECTOR_BYTES // room.itemsize
-    inverse = spread(room.dtype.type(1) / divisor)
+    lanes = lanes_of(room)
+    inverse = spread(as_element(room, 1.0) / divisor)
     for i in range(begin, end, lanes):
         store(room, at + i, multiply(load(room, at + i), inverse))

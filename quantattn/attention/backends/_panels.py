@@ -17,10 +17,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from quantattn.attention.backends._vectors import (
-    VECTOR_BYTES,
     VectorType,
     call_intrinsic,
-    data_pointer,
+    lanes_of,
     spread_scalar,
     vector_ir,
     vector_pointer,
@@ -60,7 +59,7 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
 
         def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
             base = {
-                name: data_pointer(context, builder, signature.args[at], operands[at])
+                name: operands[at]
                 for name, at in (("state", 0), ("a", 4), ("b", 5), ("r", 6), ("g", 7), ("out", 8))
             }
             column, ldm, rows, first, ld = (operands[at] for at in (1, 2, 3, 9, 10))
@@ -69,9 +68,7 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
             def number(value: int) -> Any:
                 return ir.Constant(index, value)
 
-            starts = [
-                builder.mul(builder.add(first, number(step)), ld) for step in range(steps)
-            ]
+            starts = [builder.mul(builder.add(first, number(step)), ld) for step in range(steps)]
 
             def vector(name: str, at: Any) -> Any:
                 return vector_pointer(builder, base[name], at, lower)
@@ -89,7 +86,8 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
             ]
             zero = ir.Constant(lower, [0.0] * kind.lanes)
             sums = [
-                [cgutils.alloca_once_value(builder, zero) for _ in strip] for _ in range(steps if reads else 0)
+                [cgutils.alloca_once_value(builder, zero) for _ in strip]
+                for _ in range(steps if reads else 0)
             ]
             with cgutils.for_range(builder, rows, intp=index) as loop:
                 row = builder.mul(loop.index, ldm)
@@ -103,7 +101,8 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
                         for s in range(strips):
                             so_far = builder.load(sums[step][s])
                             builder.store(
-                                call_intrinsic(builder, "fma", kind, weight, current[s], so_far), sums[step][s]
+                                call_intrinsic(builder, "fma", kind, weight, current[s], so_far),
+                                sums[step][s],
                             )
 
                     if order in (READ_WRITE, READ):
@@ -156,7 +155,7 @@ def _scan(order: int, decays: bool) -> Any:
         steps: int,
         ld: int,
     ) -> None:
-        lanes = VECTOR_BYTES // state.itemsize
+        lanes = lanes_of(state)
         last = first + steps
         while column < width:
             step = first
@@ -177,6 +176,8 @@ def _scan(order: int, decays: bool) -> Any:
                     step += 1
                 column += lanes
 
+    # Stored programs are linked by name: functions of one name would stand for each other.
+    scan.__name__ = scan.__qualname__ = f"scan_{order}_{int(decays)}"
     return numba.njit(nogil=True, error_model="numpy")(scan)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numba
 
 from quantattn.attention.backends._backward import backward_sweeps
-from quantattn.attention.backends._elapsed import elapse, exponentials, pull_elapsed
+from quantattn.attention.backends._elapsed import elapse, pull_elapsed
 from quantattn.attention.backends._forward import forward_sweep
 
 _SOURCES = ("_backward", "_elapsed", "_forward", "_panels", "_programs", "_rows", "_vectors")
@@ -28,15 +28,25 @@ def _entries(digest: int) -> tuple[Any, Any, Any, Any]:
     compile_ = numba.njit(nogil=True, error_model="numpy", cache=True)
 
     @compile_  # type: ignore[untyped-decorator]
-    def forward(first: int, last: int, *arguments: Any) -> int:
+    def forward(first: int, last: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any) -> int:
         for task in range(first, last):
-            forward_sweep(task, *arguments)
+            forward_sweep(task, like, sizes, strides, inputs, outputs)
         return digest
 
     @compile_  # type: ignore[untyped-decorator]
-    def backward(first: int, last: int, *arguments: Any) -> int:
+    def backward(
+        first: int,
+        last: int,
+        like: Any,
+        sizes: Any,
+        strides: Any,
+        inputs: Any,
+        outputs: Any,
+        asked: Any,
+        results: Any,
+    ) -> int:
         for task in range(first, last):
-            backward_sweeps(task, *arguments)
+            backward_sweeps(task, like, sizes, strides, inputs, outputs, asked, results)
         return digest
 
     @compile_  # type: ignore[untyped-decorator]

@@ -10,13 +10,16 @@ import numpy as np
 from quantattn.attention.backends._vectors import (
     VECTOR_BYTES,
     add,
+    as_element,
     fma,
+    lanes_of,
     least,
     load,
     most,
     multiply,
     nearest,
     number,
+    pointer,
     power_of_two,
     spread,
     store,
@@ -39,17 +42,25 @@ def padded(width: int, lanes: int) -> int:
 
 @_compile  # type: ignore[untyped-decorator]
 def work_space(size: int, like: Any) -> Any:
-    """Return zeros of `like`'s dtype that begin on a vector's boundary."""
-    lanes = VECTOR_BYTES // like.itemsize
-    room = np.zeros(size + lanes, like.dtype)
-    start = (-(room.ctypes.data // like.itemsize)) % lanes
-    return room[start : start + size]
+    """Return zeros, and a pointer to `size` numbers of `like`'s type among them, on a vector's boundary.
+
+    A pointer does not keep its memory: pass the zeros to :func:`release` when done.
+    """
+    room = np.zeros(8 * size + VECTOR_BYTES, np.uint8)
+    address = (room.ctypes.data + VECTOR_BYTES - 1) // VECTOR_BYTES * VECTOR_BYTES
+    return room, pointer(address, like)
+
+
+@_compile  # type: ignore[untyped-decorator]
+def release(room: Any) -> None:
+    """Mark the end of a work space's use."""
+    room[0] = 0
 
 
 @_compile  # type: ignore[untyped-decorator]
 def fetch(source: Any, at: int, width: int, room: Any, to: int) -> None:
     """Copy one row."""
-    lanes = VECTOR_BYTES // room.itemsize
+    lanes = lanes_of(room)
     whole = width // lanes * lanes
     for i in range(0, whole, lanes):
         store(room, to + i, load(source, at + i))
@@ -60,7 +71,7 @@ def fetch(source: Any, at: int, width: int, room: Any, to: int) -> None:
 @_compile  # type: ignore[untyped-decorator]
 def put(room: Any, at: int, begin: int, end: int, target: Any, to: int) -> None:
     """Copy columns `begin` to `end` of one row out."""
-    lanes = VECTOR_BYTES // room.itemsize
+    lanes = lanes_of(room)
     whole = begin + (end - begin) // lanes * lanes
     for i in range(begin, whole, lanes):
         store(target, to + i, load(room, at + i))
@@ -72,13 +83,13 @@ def put(room: Any, at: int, begin: int, end: int, target: Any, to: int) -> None:
 def clear(room: Any, at: int, width: int) -> None:
     """Set one row, padding included, to zero."""
     for i in range(width):
-        room[at + i] = room.dtype.type(0)
+        room[at + i] = as_element(room, 0.0)
 
 
 @_compile  # type: ignore[untyped-decorator]
 def dot(x: Any, at: int, y: Any, start: int, width: int) -> Any:
     """Return the inner product of two rows whose padding is zero."""
-    lanes = VECTOR_BYTES // x.itemsize
+    lanes = lanes_of(x)
     sums = multiply(load(x, at), load(y, start))
     for i in range(lanes, width, lanes):
         sums = fma(load(x, at + i), load(y, start + i), sums)
@@ -88,13 +99,13 @@ def dot(x: Any, at: int, y: Any, start: int, width: int) -> Any:
 @_compile  # type: ignore[untyped-decorator]
 def is_finite(room: Any, at: int, steps: int, ld: int, width: int) -> bool:
     """Return whether rows without NaN or infinity stand there; their padding must be finite."""
-    lanes = VECTOR_BYTES // room.itemsize
-    zero = spread(room.dtype.type(0))
+    lanes = lanes_of(room)
+    zero = spread(as_element(room, 0.0))
     sums = zero
     for step in range(steps):
         for i in range(0, width, lanes):
             sums = fma(load(room, at + step * ld + i), zero, sums)
-    return bool(total(sums) == room.dtype.type(0))
+    return bool(total(sums) == as_element(room, 0.0))
 
 
 @_compile  # type: ignore[untyped-decorator]
@@ -126,23 +137,23 @@ def map_rows(code: int, room: Any, at: int, steps: int, ld: int, width: int) -> 
     """Replace rows by their features; the padding behind them becomes zero."""
     if code != ELU1:
         return
-    lanes = VECTOR_BYTES // room.itemsize
-    zero = spread(room.dtype.type(0))
+    lanes = lanes_of(room)
+    zero = spread(as_element(room, 0.0))
     for step in range(steps):
         start = at + step * ld
         for i in range(0, width, lanes):
             x = load(room, start + i)
             store(room, start + i, add(_decayed_exponential(least(x, zero)), most(x, zero)))
         for i in range(width, padded(width, lanes)):
-            room[start + i] = room.dtype.type(0)
+            room[start + i] = as_element(room, 0.0)
 
 
 @_compile  # type: ignore[untyped-decorator]
 def pull_back(code: int, grad: Any, features: Any, at: int, width: int) -> None:
     """Turn the gradient of one row of features into that of what they were made from."""
     if code == ELU1:
-        lanes = VECTOR_BYTES // grad.itemsize
-        one = spread(grad.dtype.type(1))
+        lanes = lanes_of(grad)
+        one = spread(as_element(grad, 1.0))
         for i in range(0, width, lanes):
             # The slope is exp(x) = phi(x) below zero, and one above, where phi(x) exceeds one.
             slope = least(load(features, at + i), one)
@@ -174,11 +185,12 @@ def queries_to_features(code: int, room: Any, steps: int, ld: int, width: int, d
     some = False
     if code != FEATURES:
         for step in range(steps):
-            dead[step] = False
+            dead[step] = 0
         if not is_finite(room, 0, steps, ld, width):
             for step in range(steps):
                 if not is_finite(room, step * ld, 1, ld, width):
-                    dead[step] = some = True
+                    dead[step] = 1
+                    some = True
                     clear(room, step * ld, ld)
     _finish_features(code, room, steps, ld, width, dead, some)
     return some
@@ -193,6 +205,7 @@ def fetch_keys(
     value: Any,
     value_at: int,
     value_stride: int,
+    masked: bool,
     mask: Any,
     mask_at: int,
     mask_stride: int,
@@ -207,35 +220,36 @@ def fetch_keys(
     """Fetch keys as features, and their values with a one behind.
 
     Keys that do not count and keys that hold something not finite, or whose value does, become zero with
-    their value, and are marked in `dead`. `mask` is empty where every key counts.
+    their value, and are marked in `dead`. `mask` is not read unless `masked`.
 
     Return the first step whose key counts and is not finite, `steps` where there is none.
     """
-    masked = mask.size > 0
     some = False
     bad = steps
     for step in range(steps):
         at = step * ld
-        dead[step] = masked and not mask[mask_at + step * mask_stride]
-        if dead[step]:
+        gone = masked and mask[mask_at + step * mask_stride] == 0
+        dead[step] = gone
+        if gone:
             some = True
             clear(keys, at, ld)
             clear(values, at, ld)
         else:
             fetch(key, key_at + step * key_stride, rank, keys, at)
             fetch(value, value_at + step * value_stride, width, values, at)
-            values[at + width] = values.dtype.type(0)
+            values[at + width] = as_element(values, 0.0)
     if code != FEATURES and not (
         is_finite(keys, 0, steps, ld, rank) and is_finite(values, 0, steps, ld, width)
     ):
         for step in range(steps):
             at = step * ld
             if not (is_finite(keys, at, 1, ld, rank) and is_finite(values, at, 1, ld, width)):
-                dead[step] = some = True
+                dead[step] = 1
+                some = True
                 bad = min(bad, step)
                 clear(keys, at, ld)
                 clear(values, at, ld)
     _finish_features(code, keys, steps, ld, rank, dead, some)
     for step in range(steps):
-        values[step * ld + width] = values.dtype.type(1)
+        values[step * ld + width] = as_element(values, 1.0)
     return bad

@@ -66,24 +66,73 @@ def spread_scalar(builder: ir.IRBuilder, scalar: Any, lower: ir.VectorType) -> A
     return builder.shuffle_vector(first, undefined, lanes)
 
 
-def data_pointer(context: Any, builder: ir.IRBuilder, kind: Any, array: Any) -> Any:
-    """Emit the pointer to an array's first element."""
-    return context.make_array(kind)(context, builder, array).data
-
-
 def vector_pointer(builder: ir.IRBuilder, base: Any, at: Any, lower: ir.VectorType) -> Any:
     """Emit the pointer to the vector that starts at element `at`."""
     return builder.bitcast(builder.gep(base, [at]), lower.as_pointer())
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def load(typing: Any, array: Any, at: Any) -> Any:
-    """Return the vector that starts at element `at` of a flat array."""
+def pointer(typing: Any, address: Any, like: Any) -> Any:
+    """Return an address as a pointer to numbers of `like`'s type.
+
+    Compiled code counts the users of an array each time that it hands one on, and counters that threads share
+    are slow; a pointer is but a number. It does not keep its memory.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        return builder.inttoptr(operands[0], context.get_value_type(types.CPointer(like)))
+
+    return types.CPointer(like)(address, like), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def beyond(typing: Any, base: Any, at: Any) -> Any:
+    """Return a pointer to the element `at` places behind another."""
+
+    def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        return builder.gep(operands[0], [operands[1]])
+
+    return base(base, types.intp), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bytes_of(typing: Any, base: Any) -> Any:
+    """Return a pointer as one to bytes."""
+
+    def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        return builder.bitcast(operands[0], context.get_value_type(types.CPointer(types.uint8)))
+
+    return types.CPointer(types.uint8)(base), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def as_element(typing: Any, base: Any, scalar: Any) -> Any:
+    """Return a float64 scalar in the dtype that a pointer points to."""
+
+    def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        return context.cast(builder, operands[1], types.float64, base.dtype)
+
+    return base.dtype(base, types.float64), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lanes_of(typing: Any, array: Any) -> Any:
+    """Return how many elements behind a pointer make a vector: a constant in compiled code."""
     kind = VectorType(array.dtype)
 
     def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
-        base = data_pointer(context, builder, signature.args[0], operands[0])
-        pointer = vector_pointer(builder, base, operands[1], vector_ir(kind.element))
+        return context.get_constant(types.intp, kind.lanes)
+
+    return types.intp(array), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(typing: Any, array: Any, at: Any) -> Any:
+    """Return the vector that starts at element `at` behind a pointer."""
+    kind = VectorType(array.dtype)
+
+    def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        pointer = vector_pointer(builder, operands[0], operands[1], vector_ir(kind.element))
         return builder.load(pointer, align=kind.element.bitwidth // 8)
 
     return kind(array, types.intp), code
@@ -91,11 +140,10 @@ def load(typing: Any, array: Any, at: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store(typing: Any, array: Any, at: Any, vector: Any) -> Any:
-    """Write a vector from element `at` of a flat array on."""
+    """Write a vector from element `at` behind a pointer on."""
 
     def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
-        base = data_pointer(context, builder, signature.args[0], operands[0])
-        pointer = vector_pointer(builder, base, operands[1], vector_ir(vector.element))
+        pointer = vector_pointer(builder, operands[0], operands[1], vector_ir(vector.element))
         builder.store(operands[2], pointer, align=vector.element.bitwidth // 8)
         return context.get_dummy_value()
 

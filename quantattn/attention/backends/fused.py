@@ -1,13 +1,14 @@
 """Compiled recurrence for a CPU: whole heads in parallel, each key written and each query read in turn.
 
-Step by step the state has one history, so any cut of a sequence gives the same bits. Speed comes from taking a
-few steps at a time through strips of the state that stay in registers (:mod:`._panels`): no operation is
-added for it, whereas chunks multiply every row with its whole chunk as well. The gradient is written by hand,
-recomputes the states going forwards and backwards, and keeps nothing but inputs and outputs.
+Step by step the state has one history, so any cut of a sequence gives the same bits. Speed comes from taking
+a few steps at a time through strips of the state (:mod:`._panels`): no operation is added for it, whereas chunks
+multiply every row with its whole chunk as well. The gradient is written by hand, recomputes the states going
+forwards and backwards, and keeps nothing but inputs and outputs.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from quantattn.attention.backends._panels import READ_WRITE, WRITE_READ
 from quantattn.attention.backends._forward import COUNTED
+from quantattn.attention.backends._panels import READ_WRITE, WRITE_READ
 from quantattn.attention.backends._programs import (
     run_backward,
     run_elapse,
@@ -25,76 +26,159 @@ from quantattn.attention.backends._programs import (
 )
 from quantattn.attention.backends._rows import ELU1, FEATURES
 from quantattn.attention.backends._threads import share_out, thread_count
+from quantattn.attention.backends._vectors import VECTOR_BYTES
 from quantattn.attention.backends.base import Problem, Solution
+from quantattn.attention.features import Elu1, FeatureMap
 from quantattn.errors import BackendError
 
-_MAPS = {"elu1": ELU1}
-"""Feature maps that are computed on the way, in float32."""
 
-
-class FusedRead(NamedTuple):
-    """A read whose feature map was computed on the way."""
-
-    read: Tensor
-    """``(B, H, Tq, d_v + 1)`` sums, or ``(B, H, Tq, d_v)`` ratios where they were asked for."""
-    denominators: Tensor
-    """``(B, H, Tq)``, detached; NaN where the read met a non-finite input."""
-    lost: Tensor | None
-    """``(B, H, Tq)`` bool: reads that met one; None for ratios, whose denominators say it."""
-    spoilt: Tensor
-    """``(B, H)`` bool: whether a key that counts held one."""
-    since: Tensor | None
-    state: Tensor | None
-    pending: Tensor | None
-
-
-class _Plan(NamedTuple):
-    """What a sweep needs beside tensors."""
+class Sizes(NamedTuple):
+    """What a sweep is told beside where its numbers lie; whole numbers, for the compiled code."""
 
     heads: int
-    shape: tuple[int, int, int, int]
-    """Reads, keys, features, value columns."""
+    strips: int
+    """Into how many strips of columns the work on a head is divided."""
+    reads: int
+    keys: int
+    rank: int
+    """Width of the features."""
+    width: int
+    """Width of the values."""
     code: int
+    """Feature map: one of the constants of :mod:`._rows`."""
     order: int
-    decays: bool
-    ratio: bool
-    mask: np.ndarray[Any, Any]
-    seen: np.ndarray[Any, Any]
-    place: np.ndarray[Any, Any]
+    """When a query reads: ``WRITE_READ``, ``READ_WRITE`` or ``COUNTED``."""
+    decays: int
+    ratio: int
+    """Whether to divide by the sum of similarities at once."""
+    masked: int
+    starts: int
+    """Whether there is an initial state."""
+
+
+class Inputs(NamedTuple):
+    """Addresses of what a sweep reads; zero where there is nothing."""
+
+    query: int
+    key: int
+    value: int
+    mask: int
+    """``(B, T)`` bytes."""
+    factors: int
+    """``(B, H, T)``: decay of the state just before each key."""
+    seen: int
+    """``(B, Tq)`` int64: counts of the reads, rising."""
+    place: int
+    """``(B, Tq)`` int64: which read has that count."""
+    start: int
+    """``(B, H, r, w + 1)``; the last column sums features."""
+
+
+class Outputs(NamedTuple):
+    """Addresses of what the forward sweep writes."""
+
+    out: int
+    """``(B, H, Tq, w)`` ratios, or ``(B, H, Tq, w + 1)`` sums."""
+    below: int
+    """``(B, H, Tq)`` sums of similarities, beside ratios."""
+    final: int
+    """``(B, H, r, w + 1)``."""
+    lost: int
+    """``(B, H, Tq)`` bytes, beside sums."""
+    spoilt: int
+    """``(B, H)`` bytes."""
 
 
 def read_fused(problem: Problem) -> Solution:
     """Read features step by step."""
-    _refuse_other_devices(problem.query)
-    batch, heads, reads, rank = problem.query.shape
-    gaps, since, pending = _elapsed(problem.log_decay, problem.pending, problem.key_mask, problem.key)
-    order, seen, place = _placement(problem.counts, problem.visibility)
-    shape = (reads, problem.key.shape[2], rank, problem.value.shape[-1] - 1)
-    plan = _Plan(heads, shape, FEATURES, order, gaps is not None, False, _NO_MASK, seen, place)
-    read, _, final, _, _ = _Sweep.apply(  # type: ignore[no-untyped-call]
-        problem.query, problem.key, problem.value[..., :-1], gaps, problem.state, plan
+    found = _read(
+        FEATURES,
+        problem.query,
+        problem.key,
+        problem.value[..., :-1],
+        problem.visibility,
+        problem.counts,
+        problem.key_mask,
+        problem.log_decay,
+        problem.state,
+        problem.pending,
+        False,
     )
-    behind = None if since is None else _behind(since, problem.counts, problem.visibility)
-    return Solution(read, behind, final if problem.want_state else None, pending)
+    return Solution(found.sums, found.since, found.state if problem.want_state else None, found.pending)
 
 
-def _refuse_other_devices(query: Tensor) -> None:
+class MappedRead(NamedTuple):
+    """A read whose feature map was computed on the way; see :class:`quantattn.attention.reading.Reading`."""
+
+    sums: Tensor | None
+    output: Tensor | None
+    denominators: Tensor | None
+    log_unit: None
+    lost: Tensor | None
+    spoilt: Tensor | None
+    since: Tensor | None
+    state: Tensor
+    pending: Tensor | None
+
+
+def mapped_read(feature_map: FeatureMap, dtype: torch.dtype) -> Any:
+    """Return how to read queries and keys of a feature map that is computed on the way, or None."""
+    if type(feature_map) is Elu1 and dtype == torch.float32:
+        return partial(_read, ELU1)
+    return None
+
+
+def _read(
+    code: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    visibility: str,
+    counts: Tensor | None,
+    mask: Tensor | None,
+    log_decay: Tensor | None,
+    state: Tensor | None,
+    pending: Tensor | None,
+    ratio: bool,
+) -> MappedRead:
     if query.device.type != "cpu":
         raise BackendError(
             f"backend: 'fused' runs on the CPU, the inputs are on {query.device}; use 'chunked' there."
         )
+    gaps = since = behind = None
+    if log_decay is not None or pending is not None:
+        gaps, since = _elapsed(log_decay, pending, mask, key)
+        behind, pending = _behind(since, counts, visibility), since[..., -1]
+    order, seen, place = _placement(counts, visibility)
+    shape = (query.shape[2], key.shape[2], query.shape[-1], value.shape[-1])
+    if code == FEATURES:
+        mask = None  # Features of masked keys are zero already.
+    elif mask is not None:
+        mask = mask.contiguous()
+    sizes = Sizes(
+        query.shape[1],
+        1,
+        *shape,
+        code,
+        order,
+        int(gaps is not None),
+        int(ratio),
+        int(mask is not None),
+        int(state is not None),
+    )
+    out, below, final, lost, spoilt = _Sweep.apply(  # type: ignore[no-untyped-call]
+        query, key, value, gaps, state, mask, seen, place, sizes
+    )
+    sums, output = (None, out) if ratio else (out, None)
+    return MappedRead(sums, output, below, None, lost, spoilt, behind, final, pending)
 
 
-_NO_MASK = np.zeros(0, np.bool_)
-_NO_PLACES = np.zeros(0, np.int64)
-
-
-def _placement(counts: Tensor | None, visibility: str) -> tuple[int, Any, Any]:
+def _placement(counts: Tensor | None, visibility: str) -> tuple[int, Tensor | None, Tensor | None]:
     """Return the order of a sweep, and the queries of each batch row sorted by their counts."""
     if counts is None:
-        return (WRITE_READ if visibility == "inclusive" else READ_WRITE), _NO_PLACES, _NO_PLACES
+        return (WRITE_READ if visibility == "inclusive" else READ_WRITE), None, None
     seen, place = counts.sort(dim=-1, stable=True)
-    return COUNTED, seen.flatten().numpy(), place.flatten().numpy()
+    return COUNTED, seen.contiguous(), place.contiguous()
 
 
 def _behind(since: Tensor, counts: Tensor | None, visibility: str) -> Tensor:
@@ -106,17 +190,15 @@ def _behind(since: Tensor, counts: Tensor | None, visibility: str) -> Tensor:
 
 def _elapsed(
     log_decay: Tensor | None, pending: Tensor | None, mask: Tensor | None, like: Tensor
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return log decay before each key ``(B, H, T)``, since the last ``(B, H, T + 1)`` and after all."""
-    if log_decay is None and pending is None:
-        return None, None, None
+) -> tuple[Tensor, Tensor]:
+    """Return the log decay before each key ``(B, H, T)`` and since the last one ``(B, H, T + 1)``."""
     batch, heads, length = like.shape[:3]
     if log_decay is None:
         log_decay = like.new_zeros(batch, heads, length, dtype=torch.float64)
     if pending is None:
         pending = like.new_zeros(batch, heads, dtype=torch.float64)
-    gaps, since = _Elapse.apply(log_decay, pending, mask)  # type: ignore[no-untyped-call]
-    return gaps, since, since[..., -1]
+    found: tuple[Tensor, Tensor] = _Elapse.apply(log_decay, pending, mask)  # type: ignore[no-untyped-call]
+    return found
 
 
 class _Elapse(torch.autograd.Function):
@@ -156,35 +238,28 @@ class _Elapse(torch.autograd.Function):
         return grad_steps, grad_pending, None
 
 
-def _rows(x: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
-    """Return a tensor whose rows are contiguous, flat, and its strides over batch, head and length."""
-    if x.stride(-1) != 1 and x.shape[-1] > 1:
-        x = x.contiguous()
-    if x.numel() == 0:
-        return x.reshape(-1), (0, 0, 0)
-    batch, heads, length, _ = (
-        0 if size == 1 else stride for size, stride in zip(x.shape, x.stride(), strict=True)
-    )
-    strides = (batch, heads, length)
-    extent = x.shape[-1] + sum((n - 1) * stride for n, stride in zip(x.shape[:3], strides, strict=True))
-    return torch.as_strided(x, (extent,), (1,)), strides
+def _with_rows(x: Tensor) -> Tensor:
+    """Return a tensor whose rows are contiguous."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
-def _flat(x: Tensor | None, like: Tensor) -> np.ndarray[Any, Any]:
-    """Return a tensor as a flat array; an empty one for None."""
-    array: np.ndarray[Any, Any] = (like.new_empty(0) if x is None else x.contiguous().view(-1)).numpy()
-    return array
+def _address(x: Tensor | None) -> int:
+    return 0 if x is None else x.data_ptr()
 
 
-def _strips(pairs: int, columns: int, itemsize: int) -> tuple[int, int]:
-    """Return into how many strips of columns a head is divided, and the number of threads.
+def _divided(sizes: Sizes, pairs: int, columns: int, itemsize: int) -> tuple[Sizes, int]:
+    """Divide the work on heads into strips of columns where heads are too few; return the threads as well.
 
-    Strips are independent: they divide the work where heads are too few, and change no bit.
+    Strips are independent of each other, so that they change no bit.
     """
     threads = thread_count()
     if pairs == 0 or pairs >= threads:
-        return 1, threads
-    return max(1, min(-(-threads // pairs), -(-columns * itemsize // 64))), threads
+        return sizes, threads
+    strips = max(1, min(-(-threads // pairs), -(-columns * itemsize // VECTOR_BYTES)))
+    return sizes._replace(strips=strips), threads
+
+
+_LIKE = {torch.float32: np.float32(0), torch.float64: np.float64(0)}
 
 
 class _Sweep(torch.autograd.Function):
@@ -198,95 +273,70 @@ class _Sweep(torch.autograd.Function):
         value: Tensor,
         gaps: Tensor | None,
         state: Tensor | None,
-        plan: _Plan,
+        mask: Tensor | None,
+        seen: Tensor | None,
+        place: Tensor | None,
+        sizes: Sizes,
     ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor]:
-        batch, heads = query.shape[:2]
-        reads, _, rank, width = plan.shape
-        out = query.new_empty(batch, heads, reads, width + (not plan.ratio))
-        below = query.new_empty(batch, heads, reads) if plan.ratio else None
-        lost = None if plan.ratio else query.new_empty(batch, heads, reads, dtype=torch.bool)
+        batch, heads, reads, rank = query.shape
+        ratio, width = bool(sizes.ratio), sizes.width
+        query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
+        out = query.new_empty(batch, heads, reads, width + (not ratio))
+        below = query.new_empty(batch, heads, reads) if ratio else None
+        lost = None if ratio else query.new_empty(batch, heads, reads, dtype=torch.bool)
         spoilt = query.new_empty(batch, heads, dtype=torch.bool)
         final = query.new_empty(batch, heads, rank, width + 1)
         factors = None if gaps is None else gaps.exp().to(query.dtype)
-        arguments = _arguments(plan, query, key, value, factors, state)
-        results = (_flat(x, query) for x in (out, below, final))
-        flags = (_flat(x, query) for x in (lost, spoilt))
-        strips, threads = _strips(batch * heads, width, query.element_size())
-        everything = (plan.heads, strips, *arguments, *results, *flags)
+        state = None if state is None else state.contiguous()
+        sizes, threads = _divided(sizes, batch * heads, width, query.element_size())
+        strides = (*query.stride()[:3], *key.stride()[:3], *value.stride()[:3])
+        inputs = Inputs(*map(_address, (query, key, value, mask, factors, seen, place, state)))
+        outputs = Outputs(*map(_address, (out, below, final, lost, spoilt)))
         share_out(
-            lambda first, last: run_forward(first, last, *everything), batch * heads * strips, threads
+            lambda first, last: run_forward(
+                first, last, _LIKE[query.dtype], tuple(sizes), strides, tuple(inputs), tuple(outputs)
+            ),
+            batch * heads * sizes.strips,
+            threads,
         )
-        ctx.plan, ctx.with_state = plan, state is not None
-        ctx.save_for_backward(
-            query,
-            key,
-            value,
-            factors,
-            state,
-            out if plan.ratio else None,
-            below,
-            None if gaps is None else final,
-        )
+        ctx.sizes = sizes
+        kept = (out, below) if ratio else (None, None)
+        last = None if gaps is None else final
+        ctx.save_for_backward(query, key, value, mask, factors, seen, place, state, *kept, last)
         ctx.mark_non_differentiable(*(x for x in (below, lost, spoilt) if x is not None))
         return out, below, final, lost, spoilt
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _below: Any, grad_final: Tensor, *_flags: Any) -> tuple[Any, ...]:
-        query, key, value, factors, state, out, below, final = ctx.saved_tensors
-        plan = ctx.plan
-        batch, heads = query.shape[:2]
-        reads, keys, rank, width = plan.shape
+        query, key, value, mask, factors, seen, place, state, out, below, final = ctx.saved_tensors
+        batch, heads, reads, rank = query.shape
+        keys, width = value.shape[2:]
         grad_query = query.new_empty(batch, heads, reads, rank)
-        grad_key = query.new_empty(batch, heads, keys, rank)
-        grad_value = query.new_empty(batch, heads, keys, width)
+        grad_key, grad_value = key.new_empty(batch, heads, keys, rank), value.new_empty(value.shape)
         grad_gaps = None if factors is None else query.new_empty(batch, heads, keys, dtype=torch.float64)
         grad_start = query.new_empty(batch, heads, rank, width + 1)
-        flat, strides = _rows(grad)
-        arguments = _arguments(plan, query, key, value, factors, state)
-        kept = (_flat(x, query) for x in (out, below, final))
-        asked = (flat.numpy(), strides, _flat(grad_final, query))
-        results = [_flat(x, query) for x in (grad_query, grad_key, grad_value)]
-        ends = (
-            np.zeros(0) if grad_gaps is None else grad_gaps.view(-1).numpy(),
-            _flat(grad_start, query),
+        grad, grad_final = _with_rows(grad), grad_final.contiguous()
+        sizes, threads = _divided(ctx.sizes, batch * heads, min(rank, width), query.element_size())
+        if sizes.decays:
+            # The gradient of a decay is a sum over all columns.
+            sizes = sizes._replace(strips=1)
+        strides = (
+            *query.stride()[:3],
+            *key.stride()[:3],
+            *value.stride()[:3],
+            *grad.stride()[:3],
         )
-        strips, threads = _strips(batch * heads, min(rank, width), query.element_size())
-        if plan.decays:
-            # The gradient of a decay sums over all columns.
-            strips = 1
-        everything = (plan.heads, strips, *arguments, *kept, *asked, *results, *ends)
+        inputs = tuple(map(_address, (query, key, value, mask, factors, seen, place, state)))
+        outputs = tuple(map(_address, (out, below, final, None, None)))
+        asked = tuple(map(_address, (grad, grad_final)))
+        results = tuple(map(_address, (grad_query, grad_key, grad_value, grad_gaps, grad_start)))
         share_out(
-            lambda first, last: run_backward(first, last, *everything), batch * heads * strips, threads
+            lambda first, last: run_backward(
+                first, last, _LIKE[query.dtype], tuple(sizes), strides, inputs, outputs, asked, results
+            ),
+            batch * heads * sizes.strips,
+            threads,
         )
-        return (
-            grad_query,
-            grad_key,
-            grad_value,
-            grad_gaps,
-            grad_start if ctx.with_state else None,
-            None,
-        )
-
-
-def _arguments(
-    plan: _Plan, query: Tensor, key: Tensor, value: Tensor, factors: Tensor | None, state: Tensor | None
-) -> tuple[Any, ...]:
-    """Return what both programs begin with."""
-    inputs: list[Any] = []
-    for x in (query, key, value):
-        flat, strides = _rows(x.detach())
-        inputs += [flat.numpy(), strides]
-    return (
-        plan.shape,
-        plan.code,
-        plan.order,
-        plan.decays,
-        plan.ratio,
-        *inputs,
-        plan.mask,
-        _flat(factors, query),
-        plan.seen,
-        plan.place,
-        _flat(None if state is None else state.detach(), query),
-    )
+        start = None if state is None else grad_start
+        return grad_query, grad_key, grad_value, grad_gaps, start, None, None, None, None
