@@ -49,7 +49,7 @@ class Taylor2(FeatureMap):
         if self.packed:
             row, column = torch.triu_indices(d, d, device=x.device)
             # The product of two different entries stands for both orders.
-            weight = torch.where(row == column, 0.5**0.5, 1.0).to(x.dtype)
+            weight = torch.ones_like(row, dtype=x.dtype).masked_fill_(row == column, 0.5**0.5)
             pairs = x[..., row] * x[..., column] * weight
         else:
             pairs = (x[..., :, None] * x[..., None, :]).flatten(-2) * 0.5**0.5
