@@ -61,18 +61,22 @@ def visible_before(
     return torch.searchsorted(ordered, read_times.contiguous(), right=inclusive)
 
 
-def elapsed_decay(times: Tensor, half_life: float | Sequence[float] | Tensor, since: Tensor) -> Tensor:
-    """Return the log decay over the time from `since` to `times`.
+def elapsed_decay(
+    times: Tensor, half_life: float | Sequence[float] | Tensor, since: Tensor | None = None
+) -> Tensor:
+    """Return the log decay over the time up to each of `times`.
 
     Parameters
     ----------
-    times, since : Tensor
-        Int64 of one shape ``(B, length)``, in one unit; `since` is nowhere later. For ``log_decay`` the time
-        of each key and of the key before it, for ``read_log_decay`` the time of each read and of the last key
-        that it sees.
+    times : Tensor
+        ``(B, length)`` int64 instants in one unit: of the keys for ``log_decay``, of the reads for
+        ``read_log_decay``.
     half_life : float, sequence of floats or Tensor
         Time in the same unit after which a weight has halved, positive; one for all heads or one for each.
         Infinity does not decay.
+    since : Tensor, optional
+        Int64 of the same shape and unit, nowhere later: where the time of each begins. The instant before in
+        the same row where not given, as it is for keys; for a read, that of the last key that it sees.
 
     Returns
     -------
@@ -91,10 +95,11 @@ def elapsed_decay(times: Tensor, half_life: float | Sequence[float] | Tensor, si
     >>> import torch
     >>> from quantattn.attention import elapsed_decay
     >>> times = torch.tensor([[0, 10, 30]])
-    >>> elapsed_decay(times, 10.0, torch.tensor([[0, 0, 10]])).exp()
+    >>> elapsed_decay(times, 10.0).exp()
     tensor([[[1.0000, 0.5000, 0.2500]]], dtype=torch.float64)
     """
-    times, since = _times(times, "times"), _times(since, "since")
+    times = _times(times, "times")
+    since = torch.cat([times[:, :1], times[:, :-1]], -1) if since is None else _times(since, "since")
     if times.shape != since.shape:
         raise ShapeError(
             f"since: expected the shape of times {tuple(times.shape)}, got {tuple(since.shape)}."

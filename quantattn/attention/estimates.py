@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import torch
 from torch import Tensor
 
 from quantattn.errors import ShapeError
@@ -100,8 +99,3 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]
     ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def cpu64(tensor: Tensor) -> Tensor:
-    """Return a detached float64 copy on the CPU."""
-    return tensor.detach().to("cpu", torch.float64)

@@ -15,7 +15,6 @@ from quantattn.attention.estimates import (
     Estimate,
     bias_estimate,
     check_confidence,
-    cpu64,
     mean_estimate,
     table,
 )
@@ -180,7 +179,7 @@ def kernel_report(
     check_visibility(visibility)
     check_inputs(query, key, value, same_length=True)
     check_confidence(confidence)
-    query, key, value = cpu64(query), cpu64(key), cpu64(value)
+    query, key, value = (x.detach().double() for x in (query, key, value))
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not bool(torch.isfinite(tensor).all()):
             raise ShapeError(f"{name}: is not finite; leave such rows out of a comparison.")
@@ -239,7 +238,7 @@ class _Truth:
         self.query, self.key, self.value, self.scale = query, key, value, scale
         self.first = 0 if visibility == "inclusive" else 1
         length = query.shape[2]
-        self.visible = torch.ones(length, length, dtype=torch.bool).tril(-self.first)
+        self.visible = torch.ones(length, length, dtype=torch.bool, device=query.device).tril(-self.first)
 
     def weights(self, row: int) -> tuple[Tensor, Tensor]:
         """Return softmax's weights ``(H, T, T)`` and the log denominators ``(H, T, 1)``."""
@@ -309,4 +308,4 @@ def _row(name: str, maps: list[FeatureMap], truth: _Truth, confidence: float) ->
 
 def _gram(errors: list[Tensor]) -> Tensor:
     stacked = torch.stack(errors)
-    return stacked @ stacked.mT
+    return (stacked @ stacked.mT).cpu()

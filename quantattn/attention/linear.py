@@ -118,7 +118,6 @@ def linear_attention(
     backend : {"auto", "quadratic", "recurrent", "chunked", "fused"}, default "auto"
         ``"auto"`` picks by device, dtype and shape and says in the health what it picked; a named backend
         never falls back.
-
     cu_seqlens : Tensor, optional
         ``(N + 1,)`` integers from 0 to ``T``, never falling: N sequences lie end to end in a batch of one,
         the n-th in rows ``cu_seqlens[n]`` to ``cu_seqlens[n + 1]``. Each is read by itself, bit for bit as in
@@ -219,7 +218,7 @@ def linear_attention(
         if initial_state is not None:
             start = _start(initial_state, key, value, map_, fingerprint, names)
         as_of = None
-        if stateful or key_times is not None or read_times is not None:
+        if key_times is not None or read_times is not None:
             as_of = check_clocks(
                 key_times,
                 read_times,

@@ -62,7 +62,8 @@ def divide(
         output = torch.where(lost[..., None], torch.nan, output)
     unit = log_unit if isinstance(policy, RaiseDenominator) else up
     if unit is not None:
-        denominator = denominator.double() * unit.detach().exp()
+        # Kept within range: a sum is not empty because its unit is small.
+        denominator = denominator.double() * unit.detach().clamp(-600, 600).exp()
     return output, denominator
 
 

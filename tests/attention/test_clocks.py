@@ -82,6 +82,8 @@ def test_decay_from_half_lives():
     since = torch.cat([times[:, :1], times[:, :-1]], -1)
     found = elapsed_decay(times, [10.0, math.inf], since)
     assert found.shape == (1, 2, 4)
+    assert torch.equal(found, elapsed_decay(times, [10.0, math.inf]))
+    assert elapsed_decay(times[:, :0], 1.0).shape == (1, 1, 0)
     assert found.exp()[0, 0].tolist() == pytest.approx([1, 0.5, 1, 2**-0.3], rel=1e-15)
     assert found[0, 1].tolist() == [0, 0, 0, 0]
     assert (found <= 0).all()

@@ -34,7 +34,9 @@ def fresh_compiler() -> Iterator[None]:
 def leaves() -> list[Tensor]:
     generator = torch.Generator().manual_seed(1)
     shapes = [(2, 2, 41, 4), (2, 2, 41, 4), (2, 2, 41, 3), (2, 2, 41)]
-    query, key, value, decay = (torch.rand(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    query, key, value, decay = (
+        torch.rand(*shape, generator=generator, dtype=torch.float64) for shape in shapes
+    )
     return [x.requires_grad_() for x in (query, key, value, -decay)]
 
 

@@ -177,6 +177,8 @@ def test_great_queries_and_wide_heads_do_not_overflow():
     base = linear_attention(x, x, x, feature_map=Favor(D, 12)).output
     great = linear_attention(x * 300, x, x, feature_map=Favor(D, 12)).output
     assert torch.isfinite(base).all() and torch.isfinite(great).all()
+    health = linear_attention(x * 300, x, x, feature_map=Favor(D, 12)).health
+    assert health.empty == health.nonfinite == 0
     prior = Denominator.prior(1.0, 3.0)
     far = linear_attention(x * 300, x, x, feature_map=Favor(D, 12), denominator=prior).output
     assert torch.isfinite(far).all()

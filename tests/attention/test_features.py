@@ -9,10 +9,12 @@ import torch
 
 from quantattn.attention import (
     Dpfp,
+    Elu1,
     Favor,
     FeatureMap,
     Hedgehog,
     Taylor2,
+    backend_names,
     build_feature_map,
     feature_map_names,
     linear_attention,
@@ -20,7 +22,7 @@ from quantattn.attention import (
 )
 from quantattn.attention.features import registry as module
 from quantattn.attention.features import resolve_feature_map
-from quantattn.errors import FeatureMapError
+from quantattn.errors import FeatureMapError, StateError
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +159,48 @@ def test_a_strangers_promise_is_checked():
     result = linear_attention(x, x, x, feature_map=Polynomial())
     pairs = (1 + (x @ x.mT) ** 2).tril()
     torch.testing.assert_close(result.output, pairs @ x / pairs.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("backend", backend_names())
+def test_a_map_made_from_another_is_itself(backend):
+    """What a backend knows of a map by heart must not stand for what was made of it."""
+
+    class Shifted(Elu1):
+        name = "shifted"
+
+        def __call__(self, x):
+            return super().__call__(x) + 1.0
+
+    x = torch.randn(1, 2, 40, 3, generator=torch.Generator().manual_seed(1))
+    found = linear_attention(x, x, x, feature_map=Shifted(), backend=backend).output
+    features = Elu1()(x) + 1
+    pairs = (features @ features.mT).tril()
+    torch.testing.assert_close(found, pairs @ x / pairs.sum(-1, keepdim=True))
+
+
+def test_a_strangers_numbers_are_in_the_fingerprint():
+    class Learned(torch.nn.Module, FeatureMap):
+        name = "learned"
+        positive = True
+
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.eye(3))
+
+        def width(self, d):
+            return 3
+
+        def forward(self, x):
+            return (x @ self.weight).exp()
+
+    map_ = Learned()
+    x = torch.randn(1, 1, 4, 3)
+    result = linear_attention(x, x, x, feature_map=map_, return_state=True)
+    linear_attention(x, x, x, feature_map=map_, initial_state=result.state)
+    with torch.no_grad():
+        map_.weight += 1
+    with pytest.raises(StateError, match="made under 'learned/raise"):
+        linear_attention(x, x, x, feature_map=map_, initial_state=result.state)
 
 
 def test_elu1_keeps_its_digits_far_below_zero():

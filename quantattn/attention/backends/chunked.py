@@ -140,8 +140,8 @@ class _ChunkedRead(torch.autograd.Function):
     With N pairs of batch and head, n chunks of C keys in each, and M blocks of Q queries:
     query ``(M, Q, r)``, key ``(N, n * C, r)``, value ``(N, n * C, w)``, coordinates of rows ``(M, Q)`` and of
     keys ``(N, n * C)`` or None, state ``(N, r, w)`` or None, chunk ``(M,)`` or None where block and chunk are
-    the same. limit is ``(M, Q)``: how many of the chunk's keys a row sees; or a number where rows stand as keys
-    do: the diagonal that holds the last key a row sees. A number, so that a compiler need not look at a tensor.
+    the same. limit is ``(M, Q)``, how many of the chunk's keys a row sees; where rows stand as keys do, it is
+    the diagonal of the last key that a row sees: a number, so that a compiler need not look into a tensor.
     """
 
     @staticmethod

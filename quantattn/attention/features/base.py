@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from quantattn.errors import FeatureMapError
 
@@ -71,7 +71,12 @@ class FeatureMap(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Text that differs between maps whose states must not be mixed."""
+        """Text that differs between maps whose states must not be mixed.
+
+        The name, and of a :class:`torch.nn.Module` all numbers that it holds. A map with options adds them.
+        """
+        if isinstance(self, nn.Module):
+            return f"{self.name}/{digest(*self.state_dict().values())}"
         return self.name
 
 
