@@ -21,6 +21,8 @@ from quantattn.attention.backends._panels import READ, READ_WRITE, WRITE, WRITE_
 from quantattn.attention.backends._rows import (
     clear,
     dot,
+    expect,
+    expect_to_put,
     fetch,
     fetch_keys,
     padded,
@@ -162,6 +164,16 @@ def backward_sweeps(
             vv,
             dead,
         )
+        ahead = block + size
+        soon = min(BLOCK, keys - ahead)
+        expect(key, k_at + ahead * strides[5], strides[5], soon, rank)
+        expect(value, v_at + ahead * strides[8], strides[8], soon, width)
+        if order != COUNTED:
+            expect(query, q_at + ahead * strides[2], strides[2], soon, rank)
+            expect(grad, g_at + ahead * strides[11], strides[11], soon, width)
+            if ratio:
+                expect(out, (pair * reads + ahead) * width, width, soon, width)
+            expect_to_put(grad_query, (pair * reads + block) * rank, rank, size, rank)
         if decays:
             for step in range(size):
                 g[step] = factors[pair * keys + block + step]
@@ -270,6 +282,15 @@ def backward_sweeps(
             vv,
             dead,
         )
+        soon = min(BLOCK, left - size)
+        ahead = left - size - soon
+        expect(key, k_at + ahead * strides[5], strides[5], soon, rank)
+        expect(value, v_at + ahead * strides[8], strides[8], soon, width)
+        if order != COUNTED:
+            expect(query, q_at + ahead * strides[2], strides[2], soon, rank)
+            expect(grad, g_at + ahead * strides[11], strides[11], soon, width)
+        expect_to_put(grad_key, (pair * keys + left - size) * rank, rank, size, rank)
+        expect_to_put(grad_value, (pair * keys + left - size) * width, width, size, width)
         if decays:
             for step in range(size):
                 # A write follows the decay of the next key when a key is among its own reads.

@@ -10,6 +10,8 @@ import numpy as np
 from quantattn.attention.backends._panels import READ, READ_WRITE, WRITE, WRITE_READ, scan
 from quantattn.attention.backends._rows import (
     dot,
+    expect,
+    expect_to_put,
     fetch,
     fetch_keys,
     fetch_rows,
@@ -147,6 +149,14 @@ def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, o
             vv,
             dead,
         )
+        ahead = block + size
+        soon = min(BLOCK, keys - ahead)
+        expect(key, k_at + ahead * strides[5], strides[5], soon, rank)
+        expect(value, v_at + ahead * strides[8], strides[8], soon, width)
+        if order != COUNTED:
+            expect(query, q_at + ahead * strides[2], strides[2], soon, rank)
+            row = width if ratio else width + 1
+            expect_to_put(out, (pair * reads + block) * row, row, size, row)
         if bad < size and first_bad == keys:
             first_bad = block + bad
         g = beyond(factors, pair * keys + block) if decays else sums

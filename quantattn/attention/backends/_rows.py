@@ -21,6 +21,8 @@ from quantattn.attention.backends._vectors import (
     number,
     pointer,
     power_of_two,
+    prefetch_read,
+    prefetch_write,
     spread,
     store,
     total,
@@ -66,6 +68,24 @@ def fetch(source: Any, at: int, width: int, room: Any, to: int) -> None:
         store(room, to + i, load(source, at + i))
     for i in range(whole, width):
         room[to + i] = source[at + i]
+
+
+@_compile  # type: ignore[untyped-decorator]
+def expect(source: Any, at: int, stride: int, steps: int, width: int) -> None:
+    """Ask for rows that will be fetched soon; the memory has time until then."""
+    lanes = lanes_of(source)
+    for step in range(steps):
+        for i in range(0, width, lanes):
+            prefetch_read(source, at + step * stride + i)
+
+
+@_compile  # type: ignore[untyped-decorator]
+def expect_to_put(target: Any, at: int, stride: int, steps: int, width: int) -> None:
+    """Ask for rows that will be written soon."""
+    lanes = lanes_of(target)
+    for step in range(steps):
+        for i in range(0, width, lanes):
+            prefetch_write(target, at + step * stride + i)
 
 
 @_compile  # type: ignore[untyped-decorator]

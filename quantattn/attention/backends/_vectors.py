@@ -150,6 +150,26 @@ def store(typing: Any, array: Any, at: Any, vector: Any) -> Any:
     return types.void(array, types.intp, vector), code
 
 
+def _prefetch(writing: int) -> Any:
+    """Make the intrinsic that asks for the cache line of an element, to read it or to write it."""
+
+    def prefetch(typing: Any, base: Any, at: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+            byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            place = builder.bitcast(builder.gep(operands[0], [operands[1]]), byte)
+            builder.call(function, [place, *(ir.Constant(whole, x) for x in (writing, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(base, types.intp), code
+
+    return intrinsic(prefetch)
+
+
+prefetch_read, prefetch_write = _prefetch(0), _prefetch(1)
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def spread(typing: Any, scalar: Any) -> Any:
     """Return a vector with the scalar in every lane."""
