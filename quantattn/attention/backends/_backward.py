@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from quantattn.attention.backends._forward import BLOCK, COUNTED
@@ -36,6 +35,7 @@ from quantattn.attention.backends._vectors import (
     as_element,
     beyond,
     bytes_of,
+    compiled,
     lanes_of,
     load,
     multiply,
@@ -44,10 +44,8 @@ from quantattn.attention.backends._vectors import (
     store,
 )
 
-_compile = numba.njit(nogil=True, error_model="numpy")
 
-
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def _pull_read(
     ratio: bool,
     grad: Any,
@@ -83,7 +81,7 @@ def _pull_read(
         fetch(grad, grad_at, width + 1, room, to)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def backward_sweeps(
     task: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any, asked: Any, results: Any
 ) -> None:

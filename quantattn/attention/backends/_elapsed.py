@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-_compile = numba.njit(nogil=True, error_model="numpy")
+from quantattn.attention.backends._vectors import compiled
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def elapse(heads: int, steps: Any, mask: Any, pending: Any, gaps: Any, since: Any) -> None:
     """Add log decays up from one key that counts to the next.
 
@@ -45,7 +44,7 @@ def elapse(heads: int, steps: Any, mask: Any, pending: Any, gaps: Any, since: An
             since[pair, t + 1] = waiting
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def pull_elapsed(
     heads: int, mask: Any, grad_gaps: Any, grad_since: Any, grad_steps: Any, grad_pending: Any
 ) -> None:
@@ -62,7 +61,7 @@ def pull_elapsed(
         grad_pending[pair] = asked + grad_since[pair, 0]
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def exponentials(gaps: Any, factors: Any) -> None:
     """Write ``exp(gaps)``, rounded to the dtype of `factors`."""
     for i in range(gaps.size):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from quantattn.attention.backends._panels import READ, READ_WRITE, WRITE, WRITE_READ, scan
@@ -25,6 +24,7 @@ from quantattn.attention.backends._vectors import (
     as_element,
     beyond,
     bytes_of,
+    compiled,
     fma,
     lanes_of,
     load,
@@ -39,10 +39,8 @@ BLOCK = 32
 COUNTED = 4
 """Order of a sweep in which every query reads at its own count of keys."""
 
-_compile = numba.njit(nogil=True, error_model="numpy")
 
-
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def _scan_mass(
     order: int,
     decays: bool,
@@ -73,7 +71,7 @@ def _scan_mass(
             read[step] = dot(queries, step * ld, mass, 0, width)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def load_state(given: Any, at: int, rank: int, width: int, state: Any, ldm: int, mass: Any) -> None:
     """Unpack a state ``(rank, width + 1)``."""
     for i in range(rank):
@@ -82,7 +80,7 @@ def load_state(given: Any, at: int, rank: int, width: int, state: Any, ldm: int,
         mass[i] = given[row + width]
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any) -> None:
     """Read one strip of value columns of one head of one batch row.
 
@@ -225,7 +223,7 @@ def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, o
     release(room)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def _divide(room: Any, at: int, begin: int, end: int, divisor: Any) -> None:
     lanes = lanes_of(room)
     inverse = spread(as_element(room, 1.0) / divisor)

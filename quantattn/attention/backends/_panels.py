@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from quantattn.attention.backends._vectors import (
     VectorType,
+    built_in,
     call_intrinsic,
+    compiled,
+    ir,
     lanes_of,
     spread_scalar,
     vector_ir,
@@ -96,7 +96,7 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
                 for step in range(steps):
                     at = builder.add(starts[step], loop.index)
 
-                    def read(at: Any = at, step: int = step) -> None:
+                    def read(at: Any, step: int, current: Any) -> None:
                         weight = scalar("r", at)
                         for s in range(strips):
                             so_far = builder.load(sums[step][s])
@@ -106,7 +106,7 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
                             )
 
                     if order in (READ_WRITE, READ):
-                        read()
+                        read(at, step, current)
                     if decays:
                         current = [builder.fmul(factors[step], x) for x in current]
                     if writes:
@@ -116,7 +116,7 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
                             for s in range(strips)
                         ]
                     if order == WRITE_READ:
-                        read()
+                        read(at, step, current)
                 if writes or decays:
                     for s in range(strips):
                         builder.store(current[s], places[s], align=bytes_)
@@ -129,7 +129,7 @@ def _panel(steps: int, strips: int, order: int, decays: bool) -> Any:
         kinds = (state, *[types.intp] * 3, a, b, r, g, out, *[types.intp] * 2)
         return types.void(*kinds), code
 
-    return intrinsic(signature_and_code)
+    return built_in(signature_and_code)
 
 
 _STEPS = 4
@@ -178,7 +178,7 @@ def _scan(order: int, decays: bool) -> Any:
 
     # Stored programs are linked by name: functions of one name would stand for each other.
     scan.__name__ = scan.__qualname__ = f"scan_{order}_{int(decays)}"
-    return numba.njit(nogil=True, error_model="numpy")(scan)
+    return compiled(scan)
 
 
 _written_read, _written_read_decayed = _scan(WRITE_READ, False), _scan(WRITE_READ, True)
@@ -187,7 +187,7 @@ _written, _written_decayed = _scan(WRITE, False), _scan(WRITE, True)
 _read, _read_decayed = _scan(READ, False), _scan(READ, True)
 
 
-@numba.njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled
 def scan(
     order: int,
     decays: bool,

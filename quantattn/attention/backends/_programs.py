@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 
@@ -25,15 +25,17 @@ def _digest() -> int:
 
 
 def _entries(digest: int) -> tuple[Any, Any, Any, Any]:
-    compile_ = numba.njit(nogil=True, error_model="numpy", cache=True)
 
-    @compile_  # type: ignore[untyped-decorator]
+    def compile_(function: Any) -> Any:
+        return cast(Any, numba.njit(nogil=True, error_model="numpy", cache=True)(function))
+
+    @compile_
     def forward(first: int, last: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any) -> int:
         for task in range(first, last):
             forward_sweep(task, like, sizes, strides, inputs, outputs)
         return digest
 
-    @compile_  # type: ignore[untyped-decorator]
+    @compile_
     def backward(
         first: int,
         last: int,
@@ -49,12 +51,12 @@ def _entries(digest: int) -> tuple[Any, Any, Any, Any]:
             backward_sweeps(task, like, sizes, strides, inputs, outputs, asked, results)
         return digest
 
-    @compile_  # type: ignore[untyped-decorator]
+    @compile_
     def add_up(heads: int, steps: Any, mask: Any, pending: Any, gaps: Any, since: Any) -> int:
         elapse(heads, steps, mask, pending, gaps, since)
         return digest
 
-    @compile_  # type: ignore[untyped-decorator]
+    @compile_
     def pull_up(
         heads: int, mask: Any, grad_gaps: Any, grad_since: Any, grad_steps: Any, grad_pending: Any
     ) -> int:

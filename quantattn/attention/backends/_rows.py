@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from quantattn.attention.backends._vectors import (
     VECTOR_BYTES,
     add,
     as_element,
+    compiled,
     fma,
     lanes_of,
     least,
@@ -33,16 +33,14 @@ FEATURES = 0
 ELU1 = 1
 """What comes in are queries and keys; the features are ``elu(x) + 1``."""
 
-_compile = numba.njit(nogil=True, error_model="numpy")
 
-
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def padded(width: int, lanes: int) -> int:
     """Return the least multiple of `lanes` that is at least `width`."""
     return (width + lanes - 1) // lanes * lanes
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def work_space(size: int, like: Any) -> Any:
     """Return zeros, and a pointer to `size` numbers of `like`'s type among them, on a vector's boundary.
 
@@ -53,13 +51,13 @@ def work_space(size: int, like: Any) -> Any:
     return room, pointer(address, like)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def release(room: Any) -> None:
     """Mark the end of a work space's use."""
     room[0] = 0
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def fetch(source: Any, at: int, width: int, room: Any, to: int) -> None:
     """Copy one row."""
     lanes = lanes_of(room)
@@ -70,7 +68,7 @@ def fetch(source: Any, at: int, width: int, room: Any, to: int) -> None:
         room[to + i] = source[at + i]
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def expect(source: Any, at: int, stride: int, steps: int, width: int) -> None:
     """Ask for rows that will be fetched soon; the memory has time until then."""
     lanes = lanes_of(source)
@@ -79,7 +77,7 @@ def expect(source: Any, at: int, stride: int, steps: int, width: int) -> None:
             prefetch_read(source, at + step * stride + i)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def expect_to_put(target: Any, at: int, stride: int, steps: int, width: int) -> None:
     """Ask for rows that will be written soon."""
     lanes = lanes_of(target)
@@ -88,7 +86,7 @@ def expect_to_put(target: Any, at: int, stride: int, steps: int, width: int) -> 
             prefetch_write(target, at + step * stride + i)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def put(room: Any, at: int, begin: int, end: int, target: Any, to: int) -> None:
     """Copy columns `begin` to `end` of one row out."""
     lanes = lanes_of(room)
@@ -99,14 +97,14 @@ def put(room: Any, at: int, begin: int, end: int, target: Any, to: int) -> None:
         target[to + i] = room[at + i]
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def clear(room: Any, at: int, width: int) -> None:
     """Set one row, padding included, to zero."""
     for i in range(width):
         room[at + i] = as_element(room, 0.0)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def dot(x: Any, at: int, y: Any, start: int, width: int) -> Any:
     """Return the inner product of two rows whose padding is zero."""
     lanes = lanes_of(x)
@@ -116,7 +114,7 @@ def dot(x: Any, at: int, y: Any, start: int, width: int) -> Any:
     return total(sums)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def is_finite(room: Any, at: int, steps: int, ld: int, width: int) -> bool:
     """Return whether rows without NaN or infinity stand there; their padding must be finite."""
     lanes = lanes_of(room)
@@ -128,7 +126,7 @@ def is_finite(room: Any, at: int, steps: int, ld: int, width: int) -> bool:
     return bool(total(sums) == as_element(room, 0.0))
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def _decayed_exponential(x: Any) -> Any:
     """Return exp(x) of float32 x <= 0 to about one unit in the last place, below 2 ** -126 too.
 
@@ -152,7 +150,7 @@ def _decayed_exponential(x: Any) -> Any:
     return multiply(multiply(p, power_of_two(n)), number(x, 2.0**-64))
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def map_rows(code: int, room: Any, at: int, steps: int, ld: int, width: int) -> None:
     """Replace rows by their features; the padding behind them becomes zero."""
     if code != ELU1:
@@ -168,7 +166,7 @@ def map_rows(code: int, room: Any, at: int, steps: int, ld: int, width: int) -> 
             room[start + i] = as_element(room, 0.0)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def pull_back(code: int, grad: Any, features: Any, at: int, width: int) -> None:
     """Turn the gradient of one row of features into that of what they were made from."""
     if code == ELU1:
@@ -180,14 +178,14 @@ def pull_back(code: int, grad: Any, features: Any, at: int, width: int) -> None:
             store(grad, at + i, multiply(load(grad, at + i), slope))
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def fetch_rows(source: Any, at: int, stride: int, steps: int, width: int, room: Any, ld: int) -> None:
     """Copy rows that lie `stride` apart, which may be negative."""
     for step in range(steps):
         fetch(source, at + step * stride, width, room, step * ld)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def _finish_features(code: int, room: Any, steps: int, ld: int, width: int, dead: Any, some: bool) -> None:
     map_rows(code, room, 0, steps, ld, width)
     if some:
@@ -196,7 +194,7 @@ def _finish_features(code: int, room: Any, steps: int, ld: int, width: int, dead
                 clear(room, step * ld, ld)
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def queries_to_features(code: int, room: Any, steps: int, ld: int, width: int, dead: Any) -> bool:
     """Map fetched queries to features; one that is not finite becomes zero, and is marked in `dead`.
 
@@ -216,7 +214,7 @@ def queries_to_features(code: int, room: Any, steps: int, ld: int, width: int, d
     return some
 
 
-@_compile  # type: ignore[untyped-decorator]
+@compiled
 def fetch_keys(
     code: int,
     key: Any,

@@ -57,4 +57,6 @@ def share_out(program: Callable[[int, int], object], tasks: int, threads: int) -
     helpers = [_pool.submit(work) for _ in range(threads - 1)]
     work()
     for helper in helpers:
-        helper.result()
+        # Nothing is left for one that has not begun: other callers may keep the threads busy for long.
+        if not helper.cancel():
+            helper.result()

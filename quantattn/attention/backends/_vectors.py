@@ -10,15 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from llvmlite import ir
+import numba
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
 
 VECTOR_BYTES = 64
 
+ir: Any = vars(cgutils)["ir"]
+"""LLVM's own types, by way of numba, whose version of them fits."""
 
-class VectorType(types.Type):  # type: ignore[misc]
+
+def compiled(function: Any) -> Any:
+    """Mark a function as compiled code; it is compiled where an entry calls it."""
+    return cast(Any, numba.njit(nogil=True, error_model="numpy")(function))
+
+
+def built_in(function: Any) -> Any:
+    """Mark a function as one that emits the code of a call to it."""
+    return cast(Any, intrinsic(function))
+
+
+class VectorType(types.Type):
     """Type of a vector of floats in compiled code."""
 
     def __init__(self, element: Any) -> None:
@@ -36,19 +49,19 @@ class VectorType(types.Type):  # type: ignore[misc]
         return f"v{self.lanes}f{self.element.bitwidth}"
 
 
-def vector_ir(element: Any) -> ir.VectorType:
+def vector_ir(element: Any) -> Any:
     """Return the LLVM type of a vector."""
     kind = ir.FloatType() if element == types.float32 else ir.DoubleType()
     return ir.VectorType(kind, VectorType(element).lanes)
 
 
 @register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: VectorType) -> None:
-        super().__init__(manager, kind, vector_ir(kind.element))
+        super().__init__(manager, kind, vector_ir(kind.element))  # type: ignore[no-untyped-call]
 
 
-def call_intrinsic(builder: ir.IRBuilder, name: str, kind: VectorType, *operands: Any) -> Any:
+def call_intrinsic(builder: Any, name: str, kind: VectorType, *operands: Any) -> Any:
     """Emit a call to LLVM's intrinsic `name` on vectors of one type."""
     lower = vector_ir(kind.element)
     signature = ir.FunctionType(lower, [lower] * len(operands))
@@ -58,7 +71,7 @@ def call_intrinsic(builder: ir.IRBuilder, name: str, kind: VectorType, *operands
     return builder.call(function, operands)
 
 
-def spread_scalar(builder: ir.IRBuilder, scalar: Any, lower: ir.VectorType) -> Any:
+def spread_scalar(builder: Any, scalar: Any, lower: Any) -> Any:
     """Emit a vector with `scalar` in every lane."""
     undefined = ir.Constant(lower, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
@@ -66,12 +79,12 @@ def spread_scalar(builder: ir.IRBuilder, scalar: Any, lower: ir.VectorType) -> A
     return builder.shuffle_vector(first, undefined, lanes)
 
 
-def vector_pointer(builder: ir.IRBuilder, base: Any, at: Any, lower: ir.VectorType) -> Any:
+def vector_pointer(builder: Any, base: Any, at: Any, lower: Any) -> Any:
     """Emit the pointer to the vector that starts at element `at`."""
     return builder.bitcast(builder.gep(base, [at]), lower.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def pointer(typing: Any, address: Any, like: Any) -> Any:
     """Return an address as a pointer to numbers of `like`'s type.
 
@@ -85,7 +98,7 @@ def pointer(typing: Any, address: Any, like: Any) -> Any:
     return types.CPointer(like)(address, like), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def beyond(typing: Any, base: Any, at: Any) -> Any:
     """Return a pointer to the element `at` places behind another."""
 
@@ -95,7 +108,7 @@ def beyond(typing: Any, base: Any, at: Any) -> Any:
     return base(base, types.intp), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def bytes_of(typing: Any, base: Any) -> Any:
     """Return a pointer as one to bytes."""
 
@@ -105,7 +118,7 @@ def bytes_of(typing: Any, base: Any) -> Any:
     return types.CPointer(types.uint8)(base), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def as_element(typing: Any, base: Any, scalar: Any) -> Any:
     """Return a float64 scalar in the dtype that a pointer points to."""
 
@@ -115,7 +128,7 @@ def as_element(typing: Any, base: Any, scalar: Any) -> Any:
     return base.dtype(base, types.float64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def lanes_of(typing: Any, array: Any) -> Any:
     """Return how many elements behind a pointer make a vector: a constant in compiled code."""
     kind = VectorType(array.dtype)
@@ -126,7 +139,7 @@ def lanes_of(typing: Any, array: Any) -> Any:
     return types.intp(array), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def load(typing: Any, array: Any, at: Any) -> Any:
     """Return the vector that starts at element `at` behind a pointer."""
     kind = VectorType(array.dtype)
@@ -138,7 +151,7 @@ def load(typing: Any, array: Any, at: Any) -> Any:
     return kind(array, types.intp), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def store(typing: Any, array: Any, at: Any, vector: Any) -> Any:
     """Write a vector from element `at` behind a pointer on."""
 
@@ -164,13 +177,13 @@ def _prefetch(writing: int) -> Any:
 
         return types.void(base, types.intp), code
 
-    return intrinsic(prefetch)
+    return built_in(prefetch)
 
 
 prefetch_read, prefetch_write = _prefetch(0), _prefetch(1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def spread(typing: Any, scalar: Any) -> Any:
     """Return a vector with the scalar in every lane."""
     kind = VectorType(scalar)
@@ -181,7 +194,7 @@ def spread(typing: Any, scalar: Any) -> Any:
     return kind(scalar), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def number(typing: Any, like: Any, scalar: Any) -> Any:
     """Return a vector of the type of `like` with the float64 scalar, rounded, in every lane."""
 
@@ -210,7 +223,7 @@ def _elementwise(emit: Callable[[Any, VectorType, Any], Any], count: int) -> Any
     def ternary(typing: Any, a: Any, b: Any, c: Any) -> Any:
         return code_for(a)
 
-    return intrinsic((unary, binary, ternary)[count - 1])
+    return built_in((unary, binary, ternary)[count - 1])
 
 
 def _named(name: str, count: int) -> Any:
@@ -250,7 +263,7 @@ power_of_two = _elementwise(_power_of_two, 1)
 nearest = _named("rint", 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def total(typing: Any, vector: Any) -> Any:
     """Return the sum of the lanes: halves onto halves, always in the same order."""
 

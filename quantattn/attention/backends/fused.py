@@ -1,9 +1,9 @@
 """Compiled recurrence for a CPU: whole heads in parallel, each key written and each query read in turn.
 
 Step by step the state has one history, so any cut of a sequence gives the same bits. Speed comes from taking
-a few steps at a time through strips of the state (:mod:`._panels`): no operation is added for it, whereas chunks
-multiply every row with its whole chunk as well. The gradient is written by hand, recomputes the states going
-forwards and backwards, and keeps nothing but inputs and outputs.
+a few steps at a time through strips of the state (:mod:`._panels`): no operation is added for it, whereas
+chunks multiply every row with its whole chunk as well. The gradient is written by hand, recomputes the states
+going forwards and backwards, and keeps nothing but inputs and outputs.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ def read_fused(problem: Problem) -> Solution:
         problem.pending,
         False,
     )
+    assert found.sums is not None
     return Solution(found.sums, found.since, found.state if problem.want_state else None, found.pending)
 
 
