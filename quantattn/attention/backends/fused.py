@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from quantattn.attention.backends._forward import COUNTED
+from quantattn.attention.backends._pages import in_large_pages
 from quantattn.attention.backends._panels import READ_WRITE, WRITE_READ
 from quantattn.attention.backends._programs import (
     run_backward,
@@ -282,7 +283,7 @@ class _Sweep(torch.autograd.Function):
         batch, heads, reads, rank = query.shape
         ratio, width = bool(sizes.ratio), sizes.width
         query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
-        out = query.new_empty(batch, heads, reads, width + (not ratio))
+        out = in_large_pages(query.new_empty(batch, heads, reads, width + (not ratio)))
         below = query.new_empty(batch, heads, reads) if ratio else None
         lost = None if ratio else query.new_empty(batch, heads, reads, dtype=torch.bool)
         spoilt = query.new_empty(batch, heads, dtype=torch.bool)
@@ -313,8 +314,9 @@ class _Sweep(torch.autograd.Function):
         query, key, value, mask, factors, seen, place, state, out, below, final = ctx.saved_tensors
         batch, heads, reads, rank = query.shape
         keys, width = value.shape[2:]
-        grad_query = query.new_empty(batch, heads, reads, rank)
-        grad_key, grad_value = key.new_empty(batch, heads, keys, rank), value.new_empty(value.shape)
+        grad_query = in_large_pages(query.new_empty(batch, heads, reads, rank))
+        grad_key = in_large_pages(key.new_empty(batch, heads, keys, rank))
+        grad_value = in_large_pages(value.new_empty(batch, heads, keys, width))
         grad_gaps = None if factors is None else query.new_empty(batch, heads, keys, dtype=torch.float64)
         grad_start = query.new_empty(batch, heads, rank, width + 1)
         grad, grad_final = _with_rows(grad), grad_final.contiguous()
