@@ -40,7 +40,7 @@ def resolve_backend(
     """Return the backend of that name, or the one that ``"auto"`` picks, with its name.
 
     ``"auto"`` picks ``quadratic`` where there are so few pairs that anything else costs more than it saves;
-    then ``fused`` for float32 on a CPU, and ``chunked`` otherwise.
+    then ``fused`` for float32 on a CPU outside of ``torch.compile``, and ``chunked`` otherwise.
 
     Raises
     ------
@@ -51,7 +51,9 @@ def resolve_backend(
         if reads * keys <= _FEW_PAIRS:
             name = "quadratic"
         else:
-            name = "fused" if device.type == "cpu" and dtype == torch.float32 else "chunked"
+            # A graph under compilation can hold torch's operations alone.
+            runs = device.type == "cpu" and dtype == torch.float32 and not torch.compiler.is_compiling()
+            name = "fused" if runs else "chunked"
     if name not in _REGISTRY:
         raise BackendError(
             f"backend: {name!r} is not available; give one of auto, {', '.join(backend_names())}."

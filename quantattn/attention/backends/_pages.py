@@ -28,7 +28,7 @@ def _advise() -> Callable[[int, int, int], int] | None:
     except (OSError, AttributeError):
         return None
     call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def in_large_pages(x: Tensor) -> Tensor:
