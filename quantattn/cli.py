@@ -198,6 +198,28 @@ def _report(
     typer.echo(f"Report: {write_report(run)}")
 
 
+bench = typer.Typer(cls=TyperGroup, help="Time this package against its peers.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+@bench.command("attention")
+def _bench_attention(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter lengths, fewer repetitions.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads for torch and the compiled backend.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Time causal linear attention against softmax and other implementations."""
+    import json
+
+    from quantattn.bench import attention_text, bench_attention
+
+    found = bench_attention(quick=quick, threads=threads)
+    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else attention_text(found))
+
+
 def _command_line(study: str | None, *, out: Path, quick: bool, seed: int | None, resume: bool) -> str:
     """Spell out a run's command, its folder included, so that it can be given again."""
     words = ["quantattn", "run", *([study] if study else []), "--out", str(out)]

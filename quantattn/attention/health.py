@@ -34,6 +34,7 @@ class AttentionHealth:
     feature_map: str
     policy: Denominator
     denominators: Tensor = field(repr=False)
+    drift: float | None = None
 
     @cached_property
     def _finite(self) -> Tensor:
@@ -93,4 +94,20 @@ class AttentionHealth:
             "floor_hits": self.floor_hits,
             "empty": self.empty,
             "nonfinite": self.nonfinite,
+            "drift": self.drift,
         }
+
+    @staticmethod
+    def merge(parts: Sequence[AttentionHealth]) -> AttentionHealth:
+        """Return the health of several reads of one call, one after another along the queries."""
+        drifts = [part.drift for part in parts if part.drift is not None]
+        denominators = [part.denominators for part in parts]
+        if len({x.dtype for x in denominators}) > 1:
+            denominators = [x.double() for x in denominators]
+        return AttentionHealth(
+            backend=", ".join(sorted({part.backend for part in parts})),
+            feature_map=parts[0].feature_map,
+            policy=parts[0].policy,
+            denominators=torch.cat(denominators, 2),
+            drift=max(drifts) if len(drifts) == len(parts) else None,
+        )

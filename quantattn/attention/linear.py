@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from quantattn.attention.backends import Problem, Solution, Visibility, resolve_backend
+from quantattn.attention.backends import Visibility
+from quantattn.attention.clock import check_clocks
 from quantattn.attention.denominator import Denominator, RaiseDenominator
 from quantattn.attention.features import FeatureMap, resolve_feature_map
-from quantattn.attention.finite import reached
 from quantattn.attention.health import AttentionHealth
-from quantattn.attention.prepare import Prepared, prepare
-from quantattn.attention.ratio import divide
-from quantattn.attention.state import AttentionState, check_state, state_fingerprint
+from quantattn.attention.ragged import Segment, each_sequence, segments
+from quantattn.attention.reading import Reading, Request, read, spoil
+from quantattn.attention.state import (
+    AttentionState,
+    check_entities,
+    check_rows,
+    check_state,
+    entity_names,
+    state_fingerprint,
+)
 from quantattn.attention.validation import (
     check_counts,
     check_decay,
@@ -54,6 +63,12 @@ def linear_attention(
     denominator: Denominator = _RAISE,
     chunk_size: int = 64,
     backend: str = "auto",
+    cu_seqlens: Tensor | None = None,
+    query_cu_seqlens: Tensor | None = None,
+    key_times: Tensor | None = None,
+    read_times: Tensor | None = None,
+    entities: str | Sequence[str] | None = None,
+    measure_drift: bool = False,
 ) -> LinearAttentionOutput:
     r"""Read a growing history with similarities that factor into features.
 
@@ -76,8 +91,8 @@ def linear_attention(
     value : Tensor
         ``(B, H, T, d_v)``.
     feature_map : str or FeatureMap, default "elu1"
-        Map to nonnegative features, by name or as an object; see
-        :func:`~quantattn.attention.register_feature_map`.
+        Map to features of nonnegative similarity, by name or as an object; see
+        :func:`~quantattn.attention.build_feature_map` and :func:`~quantattn.attention.register_feature_map`.
     visibility : {"inclusive", "strict"}, default "inclusive"
         Whether query i sees key i. Ignored where `visible_counts` is given.
     visible_counts : Tensor, optional
@@ -100,8 +115,27 @@ def linear_attention(
         Policy for small and empty denominators; part of the model.
     chunk_size : int, default 64
         Rows in a chunk of the ``"chunked"`` backend.
-    backend : {"auto", "quadratic", "recurrent", "chunked"}, default "auto"
-        ``"auto"`` picks by shape and says in the health what it picked; a named backend never falls back.
+    backend : {"auto", "quadratic", "recurrent", "chunked", "fused"}, default "auto"
+        ``"auto"`` picks by device, dtype and shape and says in the health what it picked; a named backend
+        never falls back.
+    cu_seqlens : Tensor, optional
+        ``(N + 1,)`` integers from 0 to ``T``, never falling: N sequences lie end to end in a batch of one,
+        the n-th in rows ``cu_seqlens[n]`` to ``cu_seqlens[n + 1]``. Each is read by itself, bit for bit as in
+        a call of its own; states have N rows, counts and entities belong to each sequence. Padded sequences
+        with a `key_mask` are the other way to have lengths that differ.
+    query_cu_seqlens : Tensor, optional
+        ``(N + 1,)``: the same for the queries, needed where `visible_counts` is given.
+    key_times : Tensor, optional
+        ``(B, T)`` int64 instants of the keys in one unit, sorted: checked, against the state's clock too, and
+        carried on in the returned state. See :func:`~quantattn.attention.elapsed_decay` for decay from them.
+    read_times : Tensor, optional
+        ``(B, Tq)`` int64 instants of the reads. A read must lie after all that it sees, or at the instant of
+        its own key where it is inclusive.
+    entities : str or sequence of str, optional
+        Whose history each row of the batch is. Carried on in the returned state; a state of another is
+        refused.
+    measure_drift : bool, default False
+        Whether to compute the read once more in float64, for ``health.drift``.
 
     Returns
     -------
@@ -118,7 +152,10 @@ def linear_attention(
         Under ``raise_()``, where a denominator is zero, negative or not finite. Under the other policies a
         read that meets a NaN or infinite input is NaN, and the health counts it.
     StateError
-        For a state of another map, policy or shape.
+        For a state of another entity, map, policy or shape.
+    ClockError
+        For times that are not sorted, keys before the state's clock, or reads that are not after what they
+        see.
     BackendError
         For an unknown backend.
 
@@ -141,43 +178,159 @@ def linear_attention(
     if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size < 1:
         raise ShapeError(f"chunk_size: expected a positive integer, got {chunk_size!r}.")
     check_visibility(visibility)
+    if cu_seqlens is not None or query_cu_seqlens is not None:
+        return _read_packed(
+            cu_seqlens,
+            query_cu_seqlens,
+            tensors={
+                "query": query,
+                "key": key,
+                "value": value,
+                "visible_counts": visible_counts,
+                "key_mask": key_mask,
+                "log_decay": log_decay,
+                "read_log_decay": read_log_decay,
+                "key_times": key_times,
+                "read_times": read_times,
+            },
+            initial_state=initial_state,
+            entities=entities,
+            feature_map=resolve_feature_map(feature_map),
+            visibility=visibility,
+            return_state=return_state,
+            denominator=denominator,
+            chunk_size=chunk_size,
+            backend=backend,
+            measure_drift=measure_drift,
+        )
     check_inputs(query, key, value, same_length=visible_counts is None)
     counts = check_counts(visible_counts, query, key.shape[2])
     mask = check_mask(key_mask, key)
     decay = check_decay(log_decay, "log_decay", key)
     read_decay = check_decay(read_log_decay, "read_log_decay", query)
     map_ = resolve_feature_map(feature_map)
-    name, solve = resolve_backend(backend, reads=query.shape[2], keys=key.shape[2])
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     with torch.autocast(query.device.type, enabled=False):
-        prepared = prepare(query.to(dtype), key.to(dtype), value.to(dtype), mask, map_)
         stateful = return_state or initial_state is not None
         fingerprint = state_fingerprint(map_, denominator) if stateful else ""
-        problem = Problem(
-            query=prepared.query,
-            key=prepared.key,
-            value=prepared.value,
+        names = None if entities is None else entity_names(entities, key.shape[0])
+        start = None
+        if initial_state is not None:
+            start = _start(initial_state, key, value, map_, fingerprint, names)
+        as_of = None
+        if key_times is not None or read_times is not None:
+            as_of = check_clocks(
+                key_times,
+                read_times,
+                key=key,
+                query=query,
+                counts=counts,
+                mask=mask,
+                visibility=visibility,
+                as_of=None if initial_state is None else initial_state.as_of,
+            )
+        request = Request(
+            query=query.to(dtype),
+            key=key.to(dtype),
+            value=value.to(dtype),
+            feature_map=map_,
             visibility=visibility,
             counts=counts,
-            key_mask=mask,
+            mask=mask,
             log_decay=decay,
-            state=None if initial_state is None else _start(initial_state, prepared, fingerprint),
+            state=start,
             pending=None if initial_state is None else initial_state.pending,
-            chunk_size=chunk_size,
             want_state=return_state,
+            chunk_size=chunk_size,
         )
-        solution = solve(problem)
-        lost = None
-        if prepared.poisoned is not None:
-            lost = reached(prepared.poisoned.keys, counts, visibility) | prepared.poisoned.queries
+        name, reading = read(backend, request, denominator)
         scale = None
         if not isinstance(denominator, RaiseDenominator):
             # In a plain ratio the time up to the read cancels: applying it could only cost digits.
-            scale = _sum(solution.since, read_decay)
-        output, denominators = divide(solution.read, scale, lost, denominator)
-        state = _finish(initial_state, prepared, mask, solution, fingerprint) if return_state else None
-    health = AttentionHealth(name, map_.name, denominator, denominators)
-    return LinearAttentionOutput(output.to(query.dtype), state, health)
+            scale = _sum(reading.since, read_decay)
+        output, denominators = reading.divided(scale, denominator)
+        state = None
+        if return_state:
+            state = _finish(initial_state, key, mask, reading, fingerprint)
+            if key_times is not None:
+                state = replace(state, as_of=as_of)
+            if names is not None:
+                state = replace(state, entities=names)
+    output = output.to(query.dtype)
+    drift = None
+    if measure_drift:
+        drift = _drift(
+            output,
+            (query, key, value),
+            feature_map=map_,
+            visibility=visibility,
+            visible_counts=counts,
+            key_mask=mask,
+            log_decay=decay,
+            read_log_decay=read_decay,
+            initial_state=None
+            if initial_state is None
+            else replace(initial_state, as_of=None, entities=None),
+            denominator=denominator,
+            chunk_size=chunk_size,
+        )
+    return LinearAttentionOutput(
+        output, state, AttentionHealth(name, map_.name, denominator, denominators, drift)
+    )
+
+
+def _read_packed(
+    cu_seqlens: Tensor | None,
+    query_cu_seqlens: Tensor | None,
+    *,
+    tensors: dict[str, Tensor | None],
+    initial_state: AttentionState | None,
+    entities: str | Sequence[str] | None,
+    **options: Any,
+) -> LinearAttentionOutput:
+    """Read sequences laid end to end, each by itself."""
+    query, key, value = tensors["query"], tensors["key"], tensors["value"]
+    assert query is not None and key is not None and value is not None
+    counted = tensors["visible_counts"] is not None
+    check_inputs(query, key, value, same_length=False)
+    if cu_seqlens is None:
+        raise ShapeError("cu_seqlens: is needed beside query_cu_seqlens, for the sequences of keys.")
+    parts = segments(cu_seqlens, query_cu_seqlens, query, key, counted=counted)
+    names = None if entities is None else entity_names(entities, len(parts))
+    if initial_state is not None:
+        check_rows(initial_state, len(parts))
+
+    def own(part: Segment) -> dict[str, Any]:
+        return {
+            "initial_state": None if initial_state is None else initial_state.row(part.place),
+            "entities": None if names is None else names[part.place],
+            **options,
+        }
+
+    whole = query.shape[2], key.shape[2]
+    results: list[LinearAttentionOutput] = each_sequence(linear_attention, parts, tensors, whole, own)
+    states = [result.state for result in results if result.state is not None]
+    return LinearAttentionOutput(
+        torch.cat([result.output for result in results], 2),
+        AttentionState.stack(states) if states else None,
+        AttentionHealth.merge([result.health for result in results]),
+    )
+
+
+@torch.no_grad()
+def _drift(output: Tensor, inputs: tuple[Tensor, Tensor, Tensor], **options: Any) -> float:
+    """Return the largest difference to float64 over the largest output, of the reads that are finite."""
+    query, key, value = (x.double() for x in inputs)
+    few = query.shape[2] * key.shape[2] <= _FEW_PAIRS
+    exact = linear_attention(query, key, value, backend="quadratic" if few else "chunked", **options).output
+    both = torch.isfinite(exact) & torch.isfinite(output)
+    if not bool(both.any()):
+        return 0.0
+    largest = exact[both].abs().max().clamp(min=torch.finfo(torch.float64).tiny)
+    return float((output.double() - exact)[both].abs().max() / largest)
+
+
+_FEW_PAIRS = 512 * 512
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -186,33 +339,36 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return first + second
 
 
-def _start(state: AttentionState, prepared: Prepared, fingerprint: str) -> Tensor:
+def _start(
+    state: AttentionState,
+    key: Tensor,
+    value: Tensor,
+    feature_map: FeatureMap,
+    fingerprint: str,
+    names: tuple[str, ...] | None,
+) -> Tensor:
     """Return a checked initial state as one tensor ``(B, H, r, d_v + 1)``."""
-    batch, heads, _, features = prepared.key.shape
+    batch, heads, _, width = key.shape
     check_state(
         state,
         batch=batch,
         heads=heads,
-        features=features,
-        values=prepared.value.shape[-1] - 1,
+        features=feature_map.width(width),
+        values=value.shape[-1],
         fingerprint=fingerprint,
     )
-    return torch.cat([state.S, state.z[..., None]], -1).to(prepared.key.dtype)
+    check_entities(state, names)
+    dtype = torch.float64 if key.dtype == torch.float64 else torch.float32
+    return torch.cat([state.S, state.z[..., None]], -1).to(dtype)
 
 
 def _finish(
-    before: AttentionState | None,
-    prepared: Prepared,
-    mask: Tensor | None,
-    solution: Solution,
-    fingerprint: str,
+    before: AttentionState | None, key: Tensor, mask: Tensor | None, reading: Reading, fingerprint: str
 ) -> AttentionState:
     """Return the state after the last key."""
-    assert solution.state is not None
-    final = solution.state
-    if prepared.poisoned is not None:
-        final = torch.where(prepared.poisoned.keys.any(-1)[..., None, None], torch.nan, final)
-    batch, _, length, _ = prepared.key.shape
+    assert reading.state is not None
+    final = spoil(reading.state, reading.spoilt)
+    batch, _, length, _ = key.shape
     if mask is None:
         count = torch.full((batch,), length, dtype=torch.int64, device=final.device)
     else:
@@ -221,7 +377,8 @@ def _finish(
         S=final[..., :-1],
         z=final[..., -1],
         count=count if before is None else before.count + count,
-        pending=solution.pending,
+        pending=reading.pending,
         fingerprint=fingerprint,
         as_of=None if before is None else before.as_of,
+        entities=None if before is None else before.entities,
     )

@@ -13,7 +13,12 @@ from quantattn.errors import DenominatorError, ShapeError
 
 
 def divide(
-    read: Tensor, log_scale: Tensor | None, lost: Tensor | None, policy: Denominator
+    read: Tensor,
+    log_scale: Tensor | None,
+    lost: Tensor | None,
+    policy: Denominator,
+    *,
+    log_unit: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Divide the sums of a read by its sum of similarities.
 
@@ -22,47 +27,69 @@ def divide(
     read : Tensor
         ``(B, H, Tq, d_v + 1)``; the last column is the sum of similarities.
     log_scale : Tensor or None
-        ``(B, H, Tq)`` float64: log decay to apply to the sums first. It cancels in a plain ratio.
+        ``(B, H, Tq)`` float64, at most zero: log decay to apply to the sums first. It cancels in a plain
+        ratio.
     lost : Tensor or None
         ``(B, H, Tq)`` bool: reads that met a non-finite input. They become NaN at the very end, without a
         gradient: zero times NaN on the way back would spoil other reads.
     policy : Denominator
         What to do about the sum.
+    log_unit : Tensor or None
+        ``(B, H, Tq)`` float64, of either sign: logarithm of a factor that the sums lack, see
+        :class:`~quantattn.attention.features.QueryFeatures`. It cancels in a plain ratio.
 
     Returns
     -------
     output : Tensor
         ``(B, H, Tq, d_v)``.
     denominator : Tensor
-        ``(B, H, Tq)``, detached: the sum of similarities before the policy touched it.
+        ``(B, H, Tq)``, detached: the sum of similarities before the policy touched it. In float64 where there
+        is a `log_unit`.
     """
+    up = None
+    if log_unit is not None and not isinstance(policy, RaiseDenominator):
+        # A factor above one shrinks the policy's constants instead: nothing can overflow.
+        total = log_unit if log_scale is None else log_scale + log_unit
+        up = total.clamp(min=0)
+        log_scale = total - up
     if log_scale is not None:
         read = read * log_scale.exp().to(read.dtype)[..., None]
     denominator = read[..., -1].detach().clone()
     if lost is not None:
         denominator = torch.where(lost, torch.nan, denominator)
-    output = _apply(policy, read, denominator)
+    output = _apply(policy, read, denominator, up)
     if lost is not None:
         output = torch.where(lost[..., None], torch.nan, output)
+    unit = log_unit if isinstance(policy, RaiseDenominator) else up
+    if unit is not None:
+        # Kept within range: a sum is not empty because its unit is small.
+        denominator = denominator.double() * unit.detach().clamp(-600, 600).exp()
     return output, denominator
 
 
-def _apply(policy: Denominator, read: Tensor, denominator: Tensor) -> Tensor:
+def _apply(policy: Denominator, read: Tensor, denominator: Tensor, up: Tensor | None) -> Tensor:
     if isinstance(policy, RaiseDenominator):
-        _refuse_unusable(denominator)
+        refuse_unusable(denominator)
         output: Tensor = _Ratio.apply(read)  # type: ignore[no-untyped-call]
         return output
     if isinstance(policy, FloorDenominator):
-        return read[..., :-1] / read[..., -1:].clamp(min=policy.eps)
+        if up is None:
+            return read[..., :-1] / read[..., -1:].clamp(min=policy.eps)
+        return read[..., :-1] / read[..., -1:].maximum(_shrunk(read.new_tensor(policy.eps), up)[..., None])
     if isinstance(policy, PriorDenominator):
-        return _with_prior(read, policy)
+        return _with_prior(read, policy, up)
     raise DenominatorError(
         f"denominator: {type(policy).__name__} is not a policy; "
         "use Denominator.raise_(), .floor() or .prior()."
     )
 
 
-def _with_prior(read: Tensor, policy: PriorDenominator) -> Tensor:
+def _shrunk(constant: Tensor, up: Tensor) -> Tensor:
+    """Return a constant of the policy in the unit of the sums, never quite zero."""
+    return (constant * (-up).exp().to(constant.dtype)).clamp(min=torch.finfo(constant.dtype).tiny)
+
+
+def _with_prior(read: Tensor, policy: PriorDenominator, up: Tensor | None) -> Tensor:
     mass = torch.as_tensor(policy.mass).to(read)
     value = torch.as_tensor(policy.value).to(read)
     try:
@@ -80,13 +107,15 @@ def _with_prior(read: Tensor, policy: PriorDenominator) -> Tensor:
             f"denominator: the prior's value {tuple(value.shape)} does not broadcast to (B, H, Tq, d_v) = "
             f"{target}; give one number, one for each value channel, or (H, 1, d_v)."
         ) from None
+    if up is not None:
+        mass = _shrunk(mass, up)
     # The prior joins the sums as one more observation would: value in the numerator, one below.
     prior = torch.cat([value * mass[..., None], mass[..., None]], -1)
     output: Tensor = _Ratio.apply(read + prior)  # type: ignore[no-untyped-call]
     return output
 
 
-def _refuse_unusable(denominator: Tensor) -> None:
+def refuse_unusable(denominator: Tensor) -> None:
     """Raise for a denominator that is not a positive finite number."""
     if denominator.numel() == 0:
         return

@@ -11,6 +11,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from quantattn.attention.backends.base import Visibility
 from quantattn.attention.finite import emptied, looks_finite, nonfinite_rows, reached, seen_number
+from quantattn.attention.ragged import each_sequence, segments
 from quantattn.attention.softmax_blocks import MASKED, kernel_width, plan_causal, plan_counts, read_blocks
 from quantattn.attention.validation import (
     check_counts,
@@ -34,6 +35,8 @@ def softmax_attention(
     read_log_decay: Tensor | None = None,
     scale: float | None = None,
     nonfinite: Literal["raise", "propagate"] = "raise",
+    cu_seqlens: Tensor | None = None,
+    query_cu_seqlens: Tensor | None = None,
 ) -> Tensor:
     r"""Read a history with softmax attention, under the visibility rules of :func:`linear_attention`.
 
@@ -71,6 +74,8 @@ def softmax_attention(
         Factor of the logits; ``1 / sqrt(d)`` where not given.
     nonfinite : {"raise", "propagate"}, default "raise"
         Whether a read that meets a NaN or infinite input is an error, or NaN.
+    cu_seqlens, query_cu_seqlens : Tensor, optional
+        ``(N + 1,)`` integers: N sequences lie end to end in a batch of one, as for :func:`linear_attention`.
 
     Returns
     -------
@@ -88,6 +93,23 @@ def softmax_attention(
     check_visibility(visibility)
     if nonfinite not in ("raise", "propagate"):
         raise ShapeError(f"nonfinite: expected 'raise' or 'propagate', got {nonfinite!r}.")
+    if cu_seqlens is not None or query_cu_seqlens is not None:
+        check_inputs(query, key, value, same_length=False)
+        if cu_seqlens is None:
+            raise ShapeError("cu_seqlens: is needed beside query_cu_seqlens, for the sequences of keys.")
+        parts = segments(cu_seqlens, query_cu_seqlens, query, key, counted=visible_counts is not None)
+        tensors = {
+            "query": query,
+            "key": key,
+            "value": value,
+            "visible_counts": visible_counts,
+            "key_mask": key_mask,
+            "log_decay": log_decay,
+            "read_log_decay": read_log_decay,
+        }
+        options = {"visibility": visibility, "scale": scale, "nonfinite": nonfinite}
+        whole = query.shape[2], key.shape[2]
+        return torch.cat(each_sequence(softmax_attention, parts, tensors, whole, lambda _: options), 2)
     check_inputs(query, key, value, same_length=visible_counts is None)
     counts = check_counts(visible_counts, query, key.shape[2])
     mask = check_mask(key_mask, key)

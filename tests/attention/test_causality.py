@@ -7,7 +7,7 @@ import torch
 
 from quantattn.attention import Denominator, feature_map_names, linear_attention, softmax_attention
 
-BACKENDS = ("quadratic", "recurrent", "chunked")
+BACKENDS = ("quadratic", "recurrent", "chunked", "fused")
 B, H, T, D = 2, 2, 29, 4
 CUT = 13
 """First position that is changed; inside a chunk of 8."""
@@ -69,7 +69,7 @@ def test_the_past_keeps_its_bits(backend, change, decays, names):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("feature_map", feature_map_names())
+@pytest.mark.parametrize("feature_map", feature_map_names(stored=False))
 def test_the_past_keeps_its_bits_under_every_map(backend, feature_map):
     given = inputs()
     options = {"backend": backend, "feature_map": feature_map}

@@ -88,15 +88,18 @@ def test_negative_features(backend):
 
 
 def test_backends_are_named():
-    assert backend_names() == ("chunked", "quadratic", "recurrent")
-    with pytest.raises(BackendError, match=r"backend: 'cuda' .* auto, chunked, quadratic, recurrent"):
+    assert backend_names() == ("chunked", "fused", "quadratic", "recurrent")
+    with pytest.raises(BackendError, match=r"backend: 'cuda' .* auto, chunked, fused, quadratic, recurrent"):
         call(backend="cuda")
 
 
 def test_auto_says_what_it_picked():
     assert call().health.backend == "quadratic"
     long = torch.rand(1, 1, 200, 2)
-    assert call(long, long, long).health.backend == "chunked"
+    assert call(long, long, long).health.backend == "fused"
+    wide = long.double()
+    assert call(wide, wide, wide).health.backend == "chunked"
+    assert call(long, long, long, backend="chunked").health.backend == "chunked"
     assert call(backend="recurrent").health.backend == "recurrent"
 
 

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from quantattn.attention import Denominator, linear_attention, softmax_attention
+from quantattn.attention import Denominator, backend_names, linear_attention, softmax_attention
 from quantattn.errors import DenominatorError
 
-BACKENDS = ("quadratic", "recurrent", "chunked", "auto")
+BACKENDS = (*backend_names(), "auto")
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 
 

@@ -13,7 +13,7 @@ from quantattn.attention.features import resolve_feature_map
 from quantattn.attention.state import state_fingerprint
 from tests.attention.oracle import Case, evaluate
 
-BACKENDS = ("quadratic", "recurrent", "chunked")
+BACKENDS = ("quadratic", "recurrent", "chunked", "fused")
 POLICIES = {"raise": ("raise",), "floor": ("floor", 2.5), "prior": ("prior", 0.75, (0.5, -1.0, 2.0))}
 B, H, T, D, DV = 2, 2, 11, 3, 3
 

@@ -11,7 +11,7 @@ import torch
 from quantattn.attention import AttentionHealth, Denominator, linear_attention
 from quantattn.errors import DenominatorError, ShapeError
 
-BACKENDS = ("quadratic", "recurrent", "chunked")
+BACKENDS = ("quadratic", "recurrent", "chunked", "fused")
 ONES = torch.ones(2, 2, 3, 1, dtype=torch.float64)
 VALUE = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)[None, None, :, None].expand(2, 2, 3, 1)
 
@@ -147,6 +147,7 @@ def test_health_says_what_happened():
         "floor_hits": 4,
         "empty": 0,
         "nonfinite": 0,
+        "drift": None,
     }
     strict = read(Denominator.prior(1.0), visibility="strict").health
     assert (strict.least, strict.empty, strict.floor_hits) == (0.0, 4, 0)

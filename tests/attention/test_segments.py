@@ -11,7 +11,7 @@ import torch
 from quantattn.attention import AttentionState, Denominator, linear_attention
 from quantattn.errors import ClockError, StateError
 
-BACKENDS = ("quadratic", "recurrent", "chunked")
+BACKENDS = ("quadratic", "recurrent", "chunked", "fused")
 B, H, T, D, DV = 2, 3, 23, 4, 3
 POLICIES = {
     "raise": Denominator.raise_(),

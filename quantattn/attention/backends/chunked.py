@@ -49,7 +49,7 @@ def read_chunked(problem: Problem) -> Solution:
         if rows is not None:
             rows = torch.cat([rows, rows[..., -1:].expand(batch, heads, extra)], -1)
             rows = rows.reshape(-1, size)
-        limit = torch.arange(size, device=key.device) + (problem.visibility == "inclusive")
+        limit = 0 if problem.visibility == "inclusive" else -1
         read, final = _ChunkedRead.apply(  # type: ignore[no-untyped-call]
             query.reshape(-1, size, width), key, value, rows, coordinate, state, limit, None, count
         )
@@ -139,8 +139,9 @@ class _ChunkedRead(torch.autograd.Function):
 
     With N pairs of batch and head, n chunks of C keys in each, and M blocks of Q queries:
     query ``(M, Q, r)``, key ``(N, n * C, r)``, value ``(N, n * C, w)``, coordinates of rows ``(M, Q)`` and of
-    keys ``(N, n * C)`` or None, state ``(N, r, w)`` or None, limit ``(Q,)`` or ``(M, Q)``: how many of the
-    chunk's keys a row sees, chunk ``(M,)`` or None where block and chunk are the same.
+    keys ``(N, n * C)`` or None, state ``(N, r, w)`` or None, chunk ``(M,)`` or None where block and chunk are
+    the same. limit is ``(M, Q)``, how many of the chunk's keys a row sees; where rows stand as keys do, it is
+    the diagonal of the last key that a row sees: a number, so that a compiler need not look into a tensor.
     """
 
     @staticmethod
@@ -152,7 +153,7 @@ class _ChunkedRead(torch.autograd.Function):
         rows: Tensor | None,
         keys: Tensor | None,
         state: Tensor | None,
-        limit: Tensor,
+        limit: Tensor | int,
         chunk: Tensor | None,
         count: int,
     ) -> tuple[Tensor, Tensor]:
@@ -164,13 +165,15 @@ class _ChunkedRead(torch.autograd.Function):
             torch.bmm(block.similarity(), block.value, out=read[part])
             read[part].baddbmm_(block.aged_query(), entering[grid.chunks(part)])
         ctx.with_state, ctx.count = state is not None, count
-        ctx.save_for_backward(query, key, value, rows, keys, limit, chunk, entering, final)
+        ctx.diagonal, placed = (limit, None) if isinstance(limit, int) else (None, limit)
+        ctx.save_for_backward(query, key, value, rows, keys, placed, chunk, entering, final)
         return read, final
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_read: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, rows, keys, limit, chunk, entering, final = ctx.saved_tensors
+        query, key, value, rows, keys, placed, chunk, entering, final = ctx.saved_tensors
+        limit = ctx.diagonal if placed is None else placed
         grid = _Grid(query, key, value, rows, keys, limit, chunk, ctx.count)
         grad_read = grad_read.contiguous()
         grad_after, grad_state = grid.state_gradients(grad_read, grad_final)
@@ -209,15 +212,15 @@ class _Block(NamedTuple):
     """``(m, Q, C)``: weight of each key for each row; meaningless where the row does not see the key."""
     age: Tensor | None
     """``(m, Q, 1)``: weight of the state at the chunk's start for each row."""
-    limit: Tensor
+    limit: Tensor | int
 
     def visible_part(self, pairs: Tensor) -> Tensor:
         """Weight pairs by decay and zero those whose key the row does not see, in place."""
         if self.decay is not None:
             pairs.mul_(self.decay)
         # Selected, not multiplied: the decay of a hidden pair may be infinite.
-        if self.limit.dim() == 1:
-            return pairs.tril_(int(self.limit[0]) - 1)
+        if isinstance(self.limit, int):
+            return pairs.tril_(self.limit)
         place = torch.arange(pairs.shape[-1], device=pairs.device)
         return pairs.masked_fill_(place >= self.limit[..., None], 0.0)
 
@@ -240,7 +243,7 @@ class _Grid:
         value: Tensor,
         rows: Tensor | None,
         keys: Tensor | None,
-        limit: Tensor,
+        limit: Tensor | int,
         chunk: Tensor | None,
         count: int,
     ) -> None:
@@ -281,7 +284,7 @@ class _Grid:
             rows = self.local_rows[part]
             decay = _pair_decay(rows, self.local_keys[pick], self.query.dtype)
             age = rows.exp().to(self.query.dtype)[..., None]
-        limit = self.limit if self.limit.dim() == 1 else self.limit[part]
+        limit = self.limit if isinstance(self.limit, int) else self.limit[part]
         return _Block(self.query[part], self.key[pick], self.value[pick], decay, age, limit)
 
     def states(self, state: Tensor | None) -> tuple[Tensor, Tensor]:

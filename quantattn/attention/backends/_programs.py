@@ -1,0 +1,69 @@
+"""The compiled programs of the fused backend: few entries, compiled once and kept on disk.
+
+numba compiles an entry anew when its own file has changed, and does not look at the files that it calls. So
+the entries close over a digest of all of them, which numba counts among what names a stored program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, cast
+
+import numba
+
+from quantattn.attention.backends._backward import backward_sweeps
+from quantattn.attention.backends._elapsed import elapse, pull_elapsed
+from quantattn.attention.backends._forward import forward_sweep
+
+_SOURCES = ("_backward", "_elapsed", "_forward", "_panels", "_programs", "_rows", "_vectors")
+
+
+def _digest() -> int:
+    content = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _SOURCES)
+    return int.from_bytes(hashlib.sha256(content).digest()[:4], "little")
+
+
+def _entries(digest: int) -> tuple[Any, Any, Any, Any]:
+
+    def compile_(function: Any) -> Any:
+        return cast(Any, numba.njit(nogil=True, error_model="numpy", cache=True)(function))
+
+    @compile_
+    def forward(first: int, last: int, like: Any, sizes: Any, strides: Any, inputs: Any, outputs: Any) -> int:
+        for task in range(first, last):
+            forward_sweep(task, like, sizes, strides, inputs, outputs)
+        return digest
+
+    @compile_
+    def backward(
+        first: int,
+        last: int,
+        like: Any,
+        sizes: Any,
+        strides: Any,
+        inputs: Any,
+        outputs: Any,
+        asked: Any,
+        results: Any,
+    ) -> int:
+        for task in range(first, last):
+            backward_sweeps(task, like, sizes, strides, inputs, outputs, asked, results)
+        return digest
+
+    @compile_
+    def add_up(heads: int, steps: Any, mask: Any, pending: Any, gaps: Any, since: Any) -> int:
+        elapse(heads, steps, mask, pending, gaps, since)
+        return digest
+
+    @compile_
+    def pull_up(
+        heads: int, mask: Any, grad_gaps: Any, grad_since: Any, grad_steps: Any, grad_pending: Any
+    ) -> int:
+        pull_elapsed(heads, mask, grad_gaps, grad_since, grad_steps, grad_pending)
+        return digest
+
+    return forward, backward, add_up, pull_up
+
+
+run_forward, run_backward, run_elapse, run_pull_elapsed = _entries(_digest())

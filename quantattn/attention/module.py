@@ -1,0 +1,254 @@
+"""Causal attention as a layer: projections, heads, and either kind of read between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from quantattn.attention.denominator import Denominator, PriorDenominator
+from quantattn.attention.features import FeatureMap, resolve_feature_map
+from quantattn.attention.features.registry import build_feature_map, feature_map_names
+from quantattn.attention.linear import LinearAttentionOutput, linear_attention
+from quantattn.attention.softmax import softmax_attention
+from quantattn.attention.state import AttentionState
+from quantattn.errors import CheckpointError, ShapeError, StateError
+
+_RAISE = Denominator.raise_()
+_SCHEMA = 1
+
+
+class CausalAttention(nn.Module):
+    """Multi-head causal self-attention, with a softmax or a linear read.
+
+    Both kinds have the same projections, so the weights of one fit the other; what they compute differs.
+    Attention, heads, feature map and denominator policy are written into the ``state_dict`` and a layer with
+    others refuses to load it.
+
+    Parameters
+    ----------
+    width : int
+        Width of the tokens; a multiple of `heads`.
+    heads : int
+        Number of heads, each of width ``width / heads``.
+    attention : {"linear", "softmax"}, default "linear"
+        How histories are read.
+    feature_map : str or FeatureMap, default "elu1"
+        Map of a linear read. One that holds parameters or draws becomes part of the layer; given by name, it
+        is built with numbers of its own for each head.
+    denominator : Denominator, default ``Denominator.raise_()``
+        Policy of a linear read. The tensors of a prior become part of the layer, and are trained where they
+        are :class:`torch.nn.Parameter`.
+    bias : bool, default True
+        Whether the projections have a bias.
+
+    Raises
+    ------
+    ShapeError
+        If the heads do not divide the width, or `attention` is unknown.
+    """
+
+    feature_map: FeatureMap
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        attention: Literal["linear", "softmax"] = "linear",
+        feature_map: str | FeatureMap = "elu1",
+        denominator: Denominator = _RAISE,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or width < 1 or width % heads:
+            raise ShapeError(f"heads: {heads} heads do not divide a width of {width}.")
+        if attention not in ("linear", "softmax"):
+            raise ShapeError(f"attention: expected 'linear' or 'softmax', got {attention!r}.")
+        self.width, self.heads = width, heads
+        self.attention: Literal["linear", "softmax"] = attention
+        self.projection = nn.Linear(width, 3 * width, bias=bias)
+        self.mix = nn.Linear(width, width, bias=bias)
+        if isinstance(feature_map, str) and feature_map in feature_map_names(stored=True):
+            feature_map = build_feature_map(feature_map, width // heads, heads=heads)
+        self.feature_map = resolve_feature_map(feature_map)
+        self._policy = denominator
+        if isinstance(denominator, PriorDenominator):
+            self._keep("prior_mass", denominator.mass)
+            self._keep("prior_value", denominator.value)
+
+    def _keep(self, name: str, number: Any) -> None:
+        if isinstance(number, nn.Parameter):
+            self.register_parameter(name, number)
+        elif isinstance(number, Tensor):
+            self.register_buffer(name, number)
+
+    @property
+    def denominator(self) -> Denominator:
+        """The policy in force, with a prior's numbers as they are now."""
+        policy = self._policy
+        if not isinstance(policy, PriorDenominator):
+            return policy
+        return Denominator.prior(
+            getattr(self, "prior_mass", policy.mass), getattr(self, "prior_value", policy.value)
+        )
+
+    def forward(
+        self,
+        hidden: Tensor,
+        *,
+        key_mask: Tensor | None = None,
+        log_decay: Tensor | None = None,
+    ) -> Tensor:
+        """Return what every token reads of itself and the tokens before it.
+
+        Parameters
+        ----------
+        hidden : Tensor
+            ``(B, T, width)``.
+        key_mask : Tensor, optional
+            ``(B, T)`` bool, True where a token is to be seen.
+        log_decay : Tensor, optional
+            ``(B, H, T)``, see :func:`~quantattn.attention.linear_attention`.
+
+        Returns
+        -------
+        Tensor
+            ``(B, T, width)``.
+        """
+        if self.attention == "linear":
+            return self.read(hidden, key_mask=key_mask, log_decay=log_decay).output
+        query, key, value = self.split(hidden)
+        return self.join(softmax_attention(query, key, value, key_mask=key_mask, log_decay=log_decay))
+
+    def read(
+        self,
+        hidden: Tensor,
+        *,
+        initial_state: AttentionState | None = None,
+        return_state: bool = False,
+        **options: Any,
+    ) -> LinearAttentionOutput:
+        """Return the tokens' linear read with state and health.
+
+        Parameters
+        ----------
+        hidden : Tensor
+            ``(B, T, width)``.
+        initial_state : AttentionState, optional
+            State before the first token.
+        return_state : bool, default False
+            Whether to return the state after the last token.
+        **options
+            Further options of :func:`~quantattn.attention.linear_attention`.
+
+        Raises
+        ------
+        StateError
+            From a softmax layer, which has no state of fixed size.
+        """
+        if self.attention != "linear":
+            raise StateError(
+                "attention: a softmax layer has no state of fixed size; convert() makes a linear one."
+            )
+        query, key, value = self.split(hidden)
+        result = linear_attention(
+            query,
+            key,
+            value,
+            feature_map=self.feature_map,
+            denominator=self.denominator,
+            initial_state=initial_state,
+            return_state=return_state,
+            **options,
+        )
+        return result._replace(output=self.join(result.output))
+
+    def split(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values of tokens ``(B, T, width)``, each ``(B, H, T, width / H)``."""
+        if hidden.dim() != 3 or hidden.shape[-1] != self.width:
+            raise ShapeError(f"hidden: expected shape (B, T, {self.width}), got {tuple(hidden.shape)}.")
+        parts = self.projection(hidden).unflatten(-1, (3, self.heads, -1))
+        query, key, value = (part.transpose(1, 2) for part in parts.unbind(-3))
+        return query, key, value
+
+    def join(self, read: Tensor) -> Tensor:
+        """Return the mixed heads, ``(B, T, width)``."""
+        mixed: Tensor = self.mix(read.transpose(1, 2).flatten(2))
+        return mixed
+
+    @classmethod
+    def from_multihead(cls, module: nn.MultiheadAttention) -> CausalAttention:
+        """Return a causal softmax layer with the weights of torch's module.
+
+        It takes tokens batch first and is always causal, whichever mask the module was called with; its
+        attention dropout is left out.
+
+        Raises
+        ------
+        ShapeError
+            If keys and values have widths of their own, or extra biases or zeros are attended to.
+        """
+        weight = module.in_proj_weight
+        if weight is None or module.bias_k is not None or module.add_zero_attn:
+            raise ShapeError(
+                "module: keys and values of other widths, bias_k and add_zero_attn have no counterpart here."
+            )
+        bias = module.in_proj_bias is not None
+        layer = cls(module.embed_dim, module.num_heads, attention="softmax", bias=bias)
+        layer = layer.to(weight.device, weight.dtype)
+        with torch.no_grad():
+            layer.projection.weight.copy_(weight)
+            layer.mix.weight.copy_(module.out_proj.weight)
+            if bias:
+                layer.projection.bias.copy_(module.in_proj_bias)
+                layer.mix.bias.copy_(module.out_proj.bias)
+        return layer.train(module.training)
+
+    def config(self) -> dict[str, Any]:
+        """Return what the layer is, as plain numbers and text; learned numbers are left to the weights."""
+        said: dict[str, Any] = {"schema": _SCHEMA, "attention": self.attention, "heads": self.heads}
+        if self.attention == "linear":
+            said["feature_map"] = self.feature_map.name
+            said["features"] = self.feature_map.width(self.width // self.heads)
+            said["denominator"] = self._policy.to_dict()
+            for name in ("mass", "value"):
+                if hasattr(self, f"prior_{name}"):
+                    said["denominator"][name] = "stored"
+        return said
+
+    def get_extra_state(self) -> Tensor:
+        """Return :meth:`config` as bytes, so that files of tensors alone can hold it."""
+        return torch.tensor(list(json.dumps(self.config(), sort_keys=True).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Refuse weights of another kind of layer.
+
+        Raises
+        ------
+        CheckpointError
+            Naming what differs.
+        """
+        try:
+            stored = json.loads(bytes(state.tolist()))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CheckpointError("state_dict: the description of an attention layer is damaged.") from error
+        if not isinstance(stored, Mapping):
+            raise CheckpointError(f"state_dict: {stored!r} does not describe an attention layer.")
+        own = self.config()
+        for name in sorted(own.keys() | stored.keys()):
+            if stored.get(name) != own.get(name):
+                raise CheckpointError(
+                    f"state_dict: {name} is {stored.get(name)!r}, this layer has {own.get(name)!r}; "
+                    "build the layer as it was trained."
+                )
+
+    def extra_repr(self) -> str:
+        """Return the options as text."""
+        said = f"width={self.width}, heads={self.heads}, attention={self.attention!r}"
+        if self.attention == "linear":
+            said += f", feature_map={self.feature_map.name!r}, denominator={self._policy.to_dict()}"
+        return said
