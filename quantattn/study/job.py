@@ -57,6 +57,7 @@ from quantattn.study.progress import Progress
 from quantattn.walkforward import Fold, WalkForward
 from quantattn.walkforward.engine import fold_tokens, limited_threads, plan_units, run_folds, unit_steps
 from quantattn.walkforward.settings import NETWORKS, FoldSettings
+from quantattn.walkforward.table import parquet_bytes
 from quantattn.walkforward.units import Unit, read_log
 
 MANIFEST_SCHEMA = 1
@@ -207,7 +208,7 @@ def _write_forecasts(forecasts: pl.DataFrame, out: Path) -> None:
     """Write the forecasts table; results that were made from another one go first."""
     path = out / FORECASTS
     with atomic_path(path) as temporary:
-        forecasts.write_parquet(temporary, compression="zstd")
+        temporary.write_bytes(parquet_bytes(forecasts))
         if path.exists() and hash_file(path) != hash_file(temporary):
             for name in MADE_FROM_FORECASTS:
                 (out / name).unlink(missing_ok=True)

@@ -128,8 +128,8 @@ def index_caveats(prices: PriceHistory, index: PriceHistory | None) -> list[str]
     if not lacking:
         return []
     return [
-        f"The index has no bar in {len(lacking)} of {len(sessions)} sessions, the first on {lacking[0]} and the "
-        f"last on {lacking[-1]}; the figures of the market are missing there."
+        f"The index has no bar in {len(lacking)} of {len(sessions)} sessions, the first on {lacking[0]} and "
+        f"the last on {lacking[-1]}; the figures of the market are missing there."
     ]
 
 

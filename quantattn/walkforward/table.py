@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,27 @@ from quantattn.walkforward.fold import Fold
 from quantattn.walkforward.forecast_schema import FORECAST_SCHEMA
 
 Floats = npt.NDArray[np.float64]
+
+
+def parquet_bytes(forecasts: pl.DataFrame) -> bytes:
+    """Give a forecasts table as the bytes of a Parquet file.
+
+    They are for Python to write: of a full disk polars says no more than that the file is out of
+    specification.
+
+    Parameters
+    ----------
+    forecasts : polars.DataFrame
+        Rows of the forecasts table.
+
+    Returns
+    -------
+    bytes
+        Equal rows give equal bytes.
+    """
+    buffer = io.BytesIO()
+    forecasts.write_parquet(buffer, compression="zstd")
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import polars as pl
 from quantattn.errors import CheckpointError
 from quantattn.files import atomic_directory, hash_file, write_json
 from quantattn.walkforward.forecast_schema import FORECAST_SCHEMA
+from quantattn.walkforward.table import parquet_bytes
 
 SCHEMA = 1
 RECORD = "unit.json"
@@ -70,7 +71,7 @@ def write_unit(
         Writes further files into the folder that it is given.
     """
     with atomic_directory(unit.folder(run)) as folder:
-        forecasts.write_parquet(folder / FORECASTS, compression="zstd")
+        (folder / FORECASTS).write_bytes(parquet_bytes(forecasts))
         write_json(folder / LOG, log)
         if extra is not None:
             extra(folder)

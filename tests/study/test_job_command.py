@@ -133,32 +133,24 @@ class TestInProcess:
         after = {name: files.hash_file(tmp_path / "here" / name) for name in files_below(tmp_path / "here")}
         assert after == before
 
-    @pytest.mark.parametrize(
-        "full",
-        [
-            OSError(errno.ENOSPC, "No space left on device"),
-            pl.exceptions.ComputeError("No space left on device (os error 28)"),
-        ],
-    )
     def test_a_full_disk_ends_with_1_and_says_how_to_go_on(
-        self, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: Exception
+        self, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         study = write_study(packaged_study(**CHEAP), tmp_path / "tiny.yaml")
-        write, calls = pl.DataFrame.write_parquet, 0
+        write, tables = Path.write_bytes, 0
 
-        def sometimes(self: pl.DataFrame, file: Any, **options: Any) -> None:
-            nonlocal calls
-            calls += 1
-            write(self, file, **options)
-            if calls == 3:
-                raise full
+        def sometimes(self: Path, data: bytes) -> int:
+            nonlocal tables
+            tables += self.name == "forecasts.parquet"
+            if tables == 3:
+                write(self, data[:100])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(self, data)
 
-        monkeypatch.setattr(pl.DataFrame, "write_parquet", sometimes)
+        monkeypatch.setattr(Path, "write_bytes", sometimes)
         message = _error(invoke("run", study, "--out", "here"), 1)
-        assert message == f"the disk is full: {tmp_path / 'here'}; free some space, then add --resume" or (
-            message == "the disk is full; free some space, then add --resume"
-        )
-        monkeypatch.setattr(pl.DataFrame, "write_parquet", write)
+        assert message == f"the disk is full: {tmp_path / 'here'}; free some space, then add --resume"
+        monkeypatch.setattr(Path, "write_bytes", write)
         left = files_below(tmp_path / "here")
         assert not [name for name in left if name.endswith(".tmp")]
         assert {name for name in left if name.endswith("unit.json")} == {
@@ -312,7 +304,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 @pytest.mark.slow
 @real_processes
 class TestSmallDisk:
-    @pytest.mark.parametrize("kibibytes", [4, 40, 120, 200, 260])
+    @pytest.mark.parametrize("kibibytes", [4, 120, 260])
     def test_a_disk_that_is_really_full(
         self, tmp_path: Path, small_disk: Callable[[int], Path], kibibytes: int
     ) -> None:

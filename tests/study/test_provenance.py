@@ -194,6 +194,6 @@ class TestCaveats:
         assert provenance.index_caveats(prices, prices) == []
         index = PriceHistory.from_frame(bars[1:4], entity=None, name="INDEX")
         assert provenance.index_caveats(prices, index) == [
-            "The index has no bar in 2 of 5 sessions, the first on 2020-01-02 and the last on 2020-01-08; the "
-            "figures of the market are missing there."
+            "The index has no bar in 2 of 5 sessions, the first on 2020-01-02 and the last on 2020-01-08; "
+            "the figures of the market are missing there."
         ]
