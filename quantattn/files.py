@@ -118,6 +118,33 @@ def atomic_directory(path: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
+@contextmanager
+def exclusive_directory(path: Path) -> Iterator[None]:
+    """Hold an existing folder for this process alone; a killed process lets go of it at once.
+
+    Parameters
+    ----------
+    path : Path
+        The folder. Nothing is written into it. On systems without ``flock`` it is not held.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to `path` whole or not at all."""
     with atomic_path(path) as temporary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -51,27 +52,50 @@ def findings(
 
 
 def _twin_finding(metrics: Mapping[str, Any], comparisons: Mapping[str, Any]) -> str:
-    pair = _pair(comparisons, _REFERENCE, _TWIN)
+    pair = paired(comparisons, _REFERENCE, _TWIN)
     if pair is None:
         return "Linear and softmax attention were not both run, so the study does not compare them."
+    return f"{_twin_sentence(metrics, comparisons, pair)}{_seeds(metrics)}."
+
+
+def _twin_sentence(
+    metrics: Mapping[str, Any], comparisons: Mapping[str, Any], pair: Mapping[str, Any]
+) -> str:
     alpha = comparisons["alpha"]
     loss = _metric(metrics, _TWIN, "mse")
     size = _size(pair["mean_difference"], loss)
     if pair["p_value"] is None:
         return (
             f"Linear against softmax attention: no test is possible ({pair['reason']}); the mean squared "
-            f"error of linear attention is {size}."
+            f"error of linear attention is {size}"
         )
     evidence = f"mean squared error {size}{_interval(pair, loss, alpha)}, {_p(pair['p_value'])}"
-    margin = comparisons.get("non_inferiority")
-    if pair["verdict"] == f"{_REFERENCE} better":
-        return f"Linear attention forecasts better than softmax attention: {evidence}."
-    if pair["verdict"] == f"{_TWIN} better":
-        against_margin = _margin(margin, loss)
-        return f"Linear attention forecasts worse than softmax attention: {evidence}; {against_margin}."
-    return (
-        f"Linear attention against softmax attention: {NO_DIFFERENCE} ({evidence}); {_margin(margin, loss)}."
-    )
+    test = comparisons.get("non_inferiority")
+    against_margin = _margin(test, loss)
+    for winner, word in ((_REFERENCE, "better"), (_TWIN, "worse")):
+        if pair["verdict"] == f"{winner} better":
+            little = small_difference(test)
+            return (
+                f"Linear attention forecasts {word} than softmax attention{little}: {evidence}; "
+                f"{against_margin}"
+            )
+    return f"Linear attention against softmax attention: {NO_DIFFERENCE} ({evidence}); {against_margin}"
+
+
+def small_difference(test: Mapping[str, Any] | None) -> str:
+    """Qualify a difference that the test against the margin calls equivalent; else give nothing."""
+    if test and test.get("equivalent"):
+        return ", by less than the declared margin"
+    return ""
+
+
+def _seeds(metrics: Mapping[str, Any]) -> str:
+    """Say over how many seeds the twins were trained: one alone shows nothing of their spread."""
+    counts = [len(one.get("seeds") or ()) for one in metrics["models"] if one["model"] in (_REFERENCE, _TWIN)]
+    fewest = min(counts, default=0)
+    if not fewest:
+        return ""
+    return " (one seed)" if fewest == 1 else f" ({fewest} seeds)"
 
 
 def _margin(test: Mapping[str, Any] | None, loss: float | None) -> str:
@@ -95,33 +119,49 @@ def _baseline_finding(metrics: Mapping[str, Any], comparisons: Mapping[str, Any]
     models = [one["model"] for one in metrics["models"]]
     twins = [name for name in (_REFERENCE, _TWIN) if name in models]
     others = [name for name in models if name not in twins]
-    if not twins or not others:
+    if not twins:
+        return _no_attention(metrics, others)
+    if not others:
         return "No baseline was run beside the attention models, so their forecasts stand against nothing."
-    best = _best(metrics, others)
+    best = best_by_mse(metrics, others) or others[0]
     # The strong classic is always named, and so is whatever is hardest to beat.
     baselines = [name for name in (_STRONG_BASELINE,) if name in others and name != best] + [best]
-    r2 = [_r2(metrics, name) for name in (*twins, *(name for name in baselines if name != BENCHMARK))]
-    shown = [text for text in r2 if text]
-    lead = f"Out-of-sample R² against the historical mean: {', '.join(shown)}. " if shown else ""
+    lead = _r2_lead(metrics, (*twins, *baselines))
     clauses = [_against(metrics, comparisons, twins[0], baseline, best=best) for baseline in baselines]
     return f"{lead}{_sentence('; '.join(clauses))}."
+
+
+def _no_attention(metrics: Mapping[str, Any], models: list[str]) -> str:
+    best = best_by_mse(metrics, models)
+    lead = _r2_lead(metrics, models)
+    if best is None or len(models) == 1:
+        return f"{lead}No attention model was run, only {' and '.join(map(model_phrase, models))}."
+    return (
+        f"{lead}No attention model was run; of the baselines {model_phrase(best)} has the lowest mean squared "
+        "error."
+    )
+
+
+def _r2_lead(metrics: Mapping[str, Any], models: Iterable[str]) -> str:
+    shown = [text for name in models if name != BENCHMARK and (text := _r2(metrics, name))]
+    return f"Out-of-sample R² against the historical mean: {', '.join(shown)}. " if shown else ""
 
 
 def _against(
     metrics: Mapping[str, Any], comparisons: Mapping[str, Any], model: str, baseline: str, *, best: str
 ) -> str:
-    pair = _pair(comparisons, model, baseline)
-    rival = f"{_name(baseline)}, the best baseline" if baseline == best else _name(baseline)
+    pair = paired(comparisons, model, baseline)
+    rival = f"{model_phrase(baseline)}, the best baseline" if baseline == best else model_phrase(baseline)
     if pair is None:
-        return f"{_name(model)} was not compared with {rival}"
+        return f"{model_phrase(model)} was not compared with {rival}"
     loss = _metric(metrics, baseline, "mse")
     size = _size(pair["mean_difference"], loss)
     if pair["p_value"] is None:
-        return f"{_name(model)} against {rival}: no test is possible ({pair['reason']})"
+        return f"{model_phrase(model)} against {rival}: no test is possible ({pair['reason']})"
     said = {f"{model} better": "better than", f"{baseline} better": "worse than"}.get(pair["verdict"])
     if said is None:
-        return f"{_name(model)} against {rival}: {NO_DIFFERENCE} (error {size}, {_p(pair['p_value'])})"
-    return f"{_name(model)} is {said} {rival} (error {size}, {_p(pair['p_value'])})"
+        return f"{model_phrase(model)} against {rival}: {NO_DIFFERENCE} (error {size}, {_p(pair['p_value'])})"
+    return f"{model_phrase(model)} is {said} {rival} (error {size}, {_p(pair['p_value'])})"
 
 
 def _speed_finding(latency: Mapping[str, Any]) -> str:
@@ -138,7 +178,7 @@ def _speed_finding(latency: Mapping[str, Any]) -> str:
 def _backtest_speed(latency: Mapping[str, Any]) -> str | None:
     reads = {row["model"]: row["read_us"] for row in latency.get("backtest") or [] if _was_timed(row)}
     shown = [
-        f"{_time(reads[model]['p50'])} with {_name(model)} (p99 {_time(reads[model]['p99'])})"
+        f"{duration(reads[model]['p50'])} with {model_phrase(model)} (p99 {duration(reads[model]['p99'])})"
         for model in (_REFERENCE, _TWIN)
         if model in reads
     ]
@@ -162,7 +202,7 @@ def _curve_speed(latency: Mapping[str, Any]) -> str | None:
     longest = max(both)
     linear, softmax = reads[_REFERENCE, longest], reads[_TWIN, longest]
     text = (
-        f"at {longest:,} events of history a read takes {_time(linear)} with linear and {_time(softmax)} "
+        f"at {longest:,} events of history a read takes {duration(linear)} with linear and {duration(softmax)} "
         f"with softmax attention{_ratio(linear, softmax)}"
     )
     crossover = latency.get("crossover_history")
@@ -180,7 +220,7 @@ def _training_speed(latency: Mapping[str, Any]) -> str | None:
     if not linear or not softmax:
         return None
     return (
-        f"training took {linear:.3g} s with linear and {softmax:.3g} s with softmax attention"
+        f"training took {significant(linear, 3)} s with linear and {significant(softmax, 3)} s with softmax attention"
         f"{_ratio(linear, softmax)}"
     )
 
@@ -196,10 +236,10 @@ def _ratio(linear: float, softmax: float) -> str:
     if max(linear, softmax) / min(linear, softmax) < 1.05:
         return ", no difference to speak of"
     faster, times = (_REFERENCE, softmax / linear) if linear < softmax else (_TWIN, linear / softmax)
-    return f": {faster} is {times:.1f} times as fast"
+    return f": {faster} is {times:,.1f} times as fast"
 
 
-def _pair(comparisons: Mapping[str, Any], model: str, against: str) -> dict[str, Any] | None:
+def paired(comparisons: Mapping[str, Any], model: str, against: str) -> dict[str, Any] | None:
     """Give the comparison of two models, turned round where it was made the other way."""
     for row in comparisons["pairwise"]:
         if (row["model"], row["against"]) == (model, against):
@@ -216,13 +256,15 @@ def _pair(comparisons: Mapping[str, Any], model: str, against: str) -> dict[str,
 def _metric(metrics: Mapping[str, Any], model: str, name: str) -> float | None:
     for one in metrics["models"]:
         if one["model"] == model:
-            value = one["metrics"][name]["value"]
+            value = (one["metrics"].get(name) or {}).get("value")
             return None if value is None else float(value)
     return None
 
 
-def _best(metrics: Mapping[str, Any], models: Iterable[str]) -> str:
-    return min(models, key=lambda name: (_metric(metrics, name, "mse") or 0.0, name))
+def best_by_mse(metrics: Mapping[str, Any], models: Iterable[str]) -> str | None:
+    """Give the model with the lowest mean squared error; None where none is known."""
+    known = {name: loss for name in models if (loss := _metric(metrics, name, "mse")) is not None}
+    return min(known, key=lambda name: (known[name], name)) if known else None
 
 
 def _r2(metrics: Mapping[str, Any], model: str) -> str | None:
@@ -231,12 +273,13 @@ def _r2(metrics: Mapping[str, Any], model: str) -> str | None:
             found = one["metrics"]["r2_oos"]
             if found["value"] is None:
                 return None
-            bounds = "" if found["low"] is None else f" ({found['low']:.3f} to {found['high']:.3f})"
-            return f"{_name(model)} {found['value']:.3f}{bounds}"
+            bounds = "" if found["low"] is None else f" ({decimal(found['low'])} to {decimal(found['high'])})"
+            return f"{model_phrase(model)} {decimal(found['value'])}{bounds}"
     return None
 
 
-def _name(model: str) -> str:
+def model_phrase(model: str) -> str:
+    """Give a model's name inside a sentence."""
     return _NAMES.get(model, model)
 
 
@@ -244,8 +287,35 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def decimal(value: float, decimals: int = 3, *, signed: bool = False) -> str:
+    """Give a number with a fixed count of decimals, a true minus sign and grouped thousands."""
+    text = f"{abs(value):,.{decimals}f}"
+    if not any(digit in "123456789" for digit in text):
+        return text
+    if value < 0:
+        return f"\N{MINUS SIGN}{text}"
+    return f"+{text}" if signed else text
+
+
+def significant(value: float, digits: int, *, signed: bool = False) -> str:
+    """Give a number to so many significant digits, never in powers of ten, without closing zeros."""
+    if value == 0 or not math.isfinite(value):
+        return decimal(value, 0)
+    places = digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
+    text = decimal(round(value, places), max(0, places), signed=signed)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def duration(microseconds: float, digits: int = 3) -> str:
+    """Give a time in µs, ms or s."""
+    for limit, factor, unit in ((999.5, 1.0, "µs"), (999.5e3, 1e3, "ms")):
+        if microseconds < limit:
+            return f"{significant(microseconds / factor, digits)} {unit}"
+    return f"{significant(microseconds / 1e6, digits)} s"
+
+
 def _percent(value: float, whole: float | None) -> str:
-    return f"{value:.3g} in units of the loss" if not whole else f"{100 * value / whole:.2g} %"
+    return f"{value:.3g} in units of the loss" if not whole else f"{significant(100 * value / whole, 2)} %"
 
 
 def _size(difference: float, loss: float | None) -> str:
@@ -260,14 +330,16 @@ def _interval(pair: Mapping[str, Any], loss: float | None, alpha: float) -> str:
     if pair["low"] is None or not loss:
         return ""
     low, high = (100 * pair[name] / loss for name in ("low", "high"))
-    return f", {100 * (1 - alpha):g} % interval {low:+.2f} % to {high:+.2f} %"
+    return f", {100 * (1 - alpha):g} % interval {_end(low)} to {_end(high)}"
+
+
+def _end(percent: float) -> str:
+    """Give one end of an interval: two decimals, or what it takes not to read as nothing."""
+    # Below a billionth it is rounding noise around zero.
+    if 1e-9 < abs(percent) < 0.005:
+        return f"{significant(percent, 1, signed=True)} %"
+    return f"{decimal(percent, 2 if abs(percent) < 99.995 else 0, signed=True)} %"
 
 
 def _p(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-
-
-def _time(microseconds: float) -> str:
-    if microseconds < 1000.0:
-        return f"{microseconds:.3g} µs"
-    return f"{microseconds / 1000.0:.3g} ms"

@@ -10,7 +10,7 @@ import polars as pl
 from quantattn.encoders import EventEncoder, NumericScaler
 from quantattn.forecasters.tokens import EntityTokens, Floats, Integers, entity_tokens
 from quantattn.pit import PointInTimeDataset
-from quantattn.pit.timestamps import instants, nanoseconds_of
+from quantattn.pit.timestamps import instants, is_visible, nanoseconds_of
 
 AS_OF_PREFIX = "asof_"
 
@@ -150,13 +150,13 @@ def fit_encoders(history: History, cutoff: int, *, text_width: int) -> FittedEnc
         If no event, or no sample that saw one, lies before the cutoff.
     """
     events = EventEncoder(text_width=text_width).fit(history.events, history.features, cutoff)
-    # As-of features are known when the last event that they come from is. Where an entity falls silent that
-    # is long before its later forecasts, and how many of those there will be is not known at the cutoff.
+    # A sample exists once its target could be measured, so those whose targets reach past the cutoff would
+    # tell which bars there will be.
     known = history.as_of.with_columns(
-        history.samples["max_available_at"].alias("available_at"), history.samples["forecast_time"]
+        history.samples["max_available_at"].alias("available_at"), history.samples["label_available_at"]
     ).filter(
         pl.col("available_at").is_not_null(),
-        pl.col("forecast_time") <= pl.lit(instants([cutoff])).first(),
+        is_visible(pl.col("label_available_at"), pl.lit(instants([cutoff])).first()),
     )
     queries = NumericScaler().fit(known, history.as_of_columns, cutoff)
     return FittedEncoders(events, queries, cutoff)

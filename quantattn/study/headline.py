@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from quantattn.evaluation.findings import (
+    best_by_mse,
+    decimal,
+    duration,
+    model_phrase,
+    paired,
+    small_difference,
+)
+from quantattn.evaluation.metrics import BENCHMARK
+
+_TWINS = ("linear", "softmax")
+
 _AUDITS = {
     "PASS": "every leakage check passes",
     "FAIL": "but a leakage check FAILS, so no figure here can be trusted",
@@ -35,22 +47,26 @@ def headline(
     """
     target = metrics["target"]["description"]
     models = {one["model"]: one["metrics"] for one in metrics["models"]}
-    clauses = [_quality(models, comparisons, target), *_warnings(models)]
-    speed = _training_ratio(latency)
+    clauses = [_quality(metrics, models, comparisons, target), *_warnings(metrics, models, comparisons)]
+    speed = _read_ratio(latency)
     if speed is not None:
         clauses.append(speed)
     clauses.append(_AUDITS[audit["verdict"]])
     return "; ".join(clauses) + "."
 
 
-def _quality(models: Mapping[str, Any], comparisons: Mapping[str, Any], target: str) -> str:
+def _quality(
+    metrics: Mapping[str, Any], models: Mapping[str, Any], comparisons: Mapping[str, Any], target: str
+) -> str:
+    if not any(name in models for name in _TWINS):
+        return _no_attention(metrics, models, target)
     if "linear" not in models or "softmax" not in models:
         names = ", ".join(models)
         return f"For the {target} this study compares {names}, not linear with softmax attention"
     figures = [(models[name].get("r2_oos") or {}).get("value") for name in ("linear", "softmax")]
     shown = ""
     if None not in figures:
-        shown = f" (out-of-sample R² {figures[0]:.3f} against {figures[1]:.3f})"
+        shown = f" (out-of-sample R² {decimal(figures[0])} against {decimal(figures[1])})"
     pair = next(
         (
             row
@@ -62,11 +78,10 @@ def _quality(models: Mapping[str, Any], comparisons: Mapping[str, Any], target: 
     margin = comparisons.get("non_inferiority") or {}
     if pair is None:
         return f"For the {target} linear and softmax attention could not be tested against each other{shown}"
-    if pair["verdict"] == "linear better":
-        return f"Linear attention forecasts the {target} better than its softmax twin{shown}"
-    if pair["verdict"] == "softmax better":
-        tail = ", though within the declared margin" if margin.get("non_inferior") else ""
-        return f"Linear attention forecasts the {target} worse than its softmax twin{shown}{tail}"
+    for winner, word in (("linear", "better"), ("softmax", "worse")):
+        if pair["verdict"] == f"{winner} better":
+            little = small_difference(margin)
+            return f"Linear attention forecasts the {target} {word} than its softmax twin{little}{shown}"
     if margin.get("non_inferior"):
         return f"Linear attention forecasts the {target} no worse than its softmax twin{shown}"
     found = f"No difference was found between linear and softmax attention on the {target}{shown}"
@@ -75,30 +90,60 @@ def _quality(models: Mapping[str, Any], comparisons: Mapping[str, Any], target: 
     return f"{found}, and the data do not show that linear is within the declared margin"
 
 
-def _warnings(models: Mapping[str, Any]) -> list[str]:
-    """Say which of the twins the historical mean outdoes: beating each other is worth nothing then."""
-    values = {
-        name: (models[name].get("r2_oos") or {}).get("value")
-        for name in ("linear", "softmax")
-        if name in models
-    }
-    behind = [name for name, value in values.items() if value is not None and value <= 0]
-    if not behind:
-        return []
+def _no_attention(metrics: Mapping[str, Any], models: Mapping[str, Any], target: str) -> str:
+    best = best_by_mse(metrics, models)
+    found = f"For the {target} no attention model was run, only {', '.join(map(model_phrase, models))}"
+    if best is None or len(models) == 1:
+        return found
+    return f"{found}; {model_phrase(best)} has the lowest mean squared error"
+
+
+def _warnings(
+    metrics: Mapping[str, Any], models: Mapping[str, Any], comparisons: Mapping[str, Any]
+) -> list[str]:
+    """Say which baseline outdoes the twins: beating each other is worth nothing then."""
+    twins = [name for name in _TWINS if name in models]
+    best = best_by_mse(metrics, [name for name in models if name not in _TWINS])
+    beaten = [name for name in twins if best is not None and _is_beaten(comparisons, name, best)]
+    behind = [name for name in twins if _is_behind_the_mean(models[name])]
+    # Of two sentences on the historical mean, only the one that says more.
+    if best == BENCHMARK and behind and len(behind) > len(beaten):
+        beaten = []
+    elif best == BENCHMARK and beaten:
+        behind = []
+    said = []
+    if best is not None and twins and twins[0] in beaten:
+        rivals = "both" if len(beaten) == 2 else beaten[0]
+        said.append(f"but {model_phrase(best)} forecasts better than {rivals}")
     if len(behind) == 2:
-        return ["neither beats the historical mean"]
-    return [f"{behind[0]} does not beat the historical mean"]
+        said.append("neither beats the historical mean")
+    elif behind:
+        said.append(f"{behind[0]} does not beat the historical mean")
+    return said
 
 
-def _training_ratio(latency: Mapping[str, Any]) -> str | None:
-    seconds = {"linear": 0.0, "softmax": 0.0}
-    for row in latency.get("training") or []:
-        if row["model"] in seconds:
-            seconds[row["model"]] += row["seconds"] or 0.0
-    if not seconds["linear"] or not seconds["softmax"]:
+def _is_beaten(comparisons: Mapping[str, Any], model: str, baseline: str) -> bool:
+    pair = paired(comparisons, model, baseline)
+    return pair is not None and pair["p_value"] is not None and pair["verdict"] == f"{baseline} better"
+
+
+def _is_behind_the_mean(metrics: Mapping[str, Any]) -> bool:
+    value = (metrics.get("r2_oos") or {}).get("value")
+    return value is not None and value <= 0
+
+
+def _read_ratio(latency: Mapping[str, Any]) -> str | None:
+    """Compare the median times to read a forecast in the backtest."""
+    reads = {}
+    for row in latency.get("backtest") or []:
+        median = (row.get("read_us") or {}).get("p50")
+        if row["model"] in _TWINS and median:
+            reads[row["model"]] = median
+    if len(reads) < 2:
         return None
-    faster, slower = sorted(seconds, key=lambda model: seconds[model])
-    ratio = seconds[slower] / seconds[faster]
+    faster, slower = sorted(reads, key=lambda model: reads[model])
+    ratio = reads[slower] / reads[faster]
+    times = f"({duration(reads[faster], 2)} against {duration(reads[slower], 2)})"
     if ratio < NOTABLE:
-        return "both trained equally fast"
-    return f"{faster} trained {ratio:.1f} times as fast"
+        return f"a forecast due is read equally fast {times}"
+    return f"a forecast due is read {decimal(ratio, 1)} times as fast with {model_phrase(faster)} {times}"

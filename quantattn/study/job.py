@@ -23,7 +23,7 @@ from quantattn.audit import (
     check_truncation,
     check_visibility,
 )
-from quantattn.errors import InformationSetError
+from quantattn.errors import InformationSetError, OutputDirectoryError
 from quantattn.evaluation import (
     check_information_sets as refuse_different_information,
 )
@@ -35,7 +35,7 @@ from quantattn.evaluation import (
     validate_forecasts,
 )
 from quantattn.evaluation.latency_curve import crossover_history, latency_curve
-from quantattn.files import atomic_path, hash_file, hash_json, write_json
+from quantattn.files import atomic_path, exclusive_directory, hash_file, hash_json, write_json
 from quantattn.forecasters import FittedForecaster, History, NetworkConfig, TrainingConfig, read_history
 from quantattn.forecasters.baselines import SampleTable
 from quantattn.pit import PointInTimeDataset
@@ -58,7 +58,7 @@ from quantattn.walkforward import Fold, WalkForward
 from quantattn.walkforward.engine import fold_tokens, limited_threads, plan_units, run_folds, unit_steps
 from quantattn.walkforward.settings import NETWORKS, FoldSettings
 from quantattn.walkforward.table import parquet_bytes
-from quantattn.walkforward.units import Unit, read_log
+from quantattn.walkforward.units import RECORD, Unit, read_log
 
 MANIFEST_SCHEMA = 1
 NANOSECONDS_PER_DAY = 86_400_000_000_000
@@ -166,6 +166,18 @@ def run_study(
     -------
     RunSummary
     """
+    try:
+        with exclusive_directory(out):
+            return _run(study, out=out, quick=quick, resume=resume, progress=progress, command=command)
+    except BlockingIOError as error:
+        raise OutputDirectoryError(
+            f"another run is at work in {str(out)!r}; wait for it to end, or name another folder with --out"
+        ) from error
+
+
+def _run(
+    study: Study, *, out: Path, quick: bool, resume: bool, progress: Progress, command: str
+) -> RunSummary:
     started = datetime.now(UTC)
     _sweep(out)
     prepared = _prepare(study, progress)
@@ -197,7 +209,8 @@ def _drop_unplanned(out: Path, units: list[Unit]) -> None:
     """Remove pieces of work that this study does not have: its data once made more folds."""
     planned = {unit.folder(out) for unit in units}
     for folder in out.glob("folds/*/*"):
-        if folder.is_dir() and folder not in planned:
+        # Only what a run wrote is a run's to remove.
+        if folder not in planned and (folder / RECORD).is_file():
             shutil.rmtree(folder)
     for fold in out.glob("folds/*"):
         with suppress(OSError):  # it still holds something
@@ -239,10 +252,14 @@ def _prepare(study: Study, progress: Progress) -> _Prepared:
             study.target.horizon,
             bool(study.target.log),
         )
-        stage.note(
+        note = (
             f"{len(dataset.events):,} events, {samples.height:,} forecasts of {len(dataset.entities)} "
             f"instruments, {len(folds)} folds"
         )
+        if sources.rejected:
+            refused = ", ".join(f"{reason} {n:,}" for reason, n in sources.rejected.items())
+            note += f"; {sum(sources.rejected.values()):,} rows of event files refused: {refused}"
+        stage.note(note)
     source = hash_json(
         {
             "data": sources.hashes,
@@ -337,9 +354,10 @@ def _reusable(path: Path, inputs: str) -> dict[str, Any] | None:
     """Read a result file that was made from the same inputs; None if there is none."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        whole = isinstance(stored, dict) and stored.pop("sha256", None) == hash_json(stored)
+    except (OSError, ValueError, RecursionError):
         return None
-    return stored if isinstance(stored, dict) and stored.get("inputs") == inputs else None
+    return stored if whole and stored.get("inputs") == inputs else None
 
 
 def _kept(path: Path, inputs: str, resume: bool, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -347,7 +365,8 @@ def _kept(path: Path, inputs: str, resume: bool, make: Callable[[], dict[str, An
     stored = _reusable(path, inputs) if resume else None
     if stored is None:
         stored = {**make(), "inputs": inputs}
-        write_json(path, stored)
+        # By its hash a result that was altered or stands under another's name is known and made again.
+        write_json(path, {**stored, "sha256": hash_json(stored)})
     return stored
 
 

@@ -103,7 +103,7 @@ def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         files = dict(record["files"])
         stored, schema = record["inputs"], record["schema"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "its record cannot be read"
     if schema != SCHEMA:
         return f"it was written in schema {schema}"
@@ -153,5 +153,5 @@ def read_log(unit: Unit, run: Path) -> dict[str, Any]:
     path = unit.folder(run) / LOG
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); run again with --resume") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,16 @@ import polars as pl
 import pytest
 
 from quantattn.errors import EncoderError
-from quantattn.forecasters import History, encode, fit_encoders, read_history
-from quantattn.pit import PointInTimeDataset
+from quantattn.forecasters import FittedEncoders, History, encode, fit_encoders, read_history
+from quantattn.pit import (
+    ForecastClock,
+    PointInTimeDataset,
+    PriceHistory,
+    TradingCalendar,
+    market_events,
+    realised_variance,
+)
+from quantattn.pit.timestamps import to_nanoseconds
 
 from ..pit.build import at, clock, event_log, labels
 
@@ -118,12 +127,12 @@ def test_what_comes_at_the_cutoff_or_later_changes_no_bit(cutoff: int) -> None:
 
 
 def test_as_of_scales_by_hand() -> None:
-    """Rows count whose newest event was there before the cutoff, and which are forecasts up to it."""
+    """Rows count whose targets were known before the cutoff: those of A55 and B55 are known at second 66."""
     read = history()
     newest = read.samples["max_available_at"].to_physical().to_list()
     #       A15     A20     B20   A30     B31     A40     B40     A55     B55
     assert newest == [at(10), at(10), None, at(20), at(30), at(30), at(30), at(40), at(50)]
-    scaler = fit_encoders(read, at(40), text_width=4).queries
+    scaler = fit_encoders(read, at(55), text_width=4).queries
     # asof_x: 1, 1, 3, 5, 3, 5 of A15, A20, A30, B31, A40, B40; asof_y: 10, 20, 10, 20 of A30 and on,
     # for the own last value goes before the market's.
     assert scaler.columns_ == ("asof_x", "asof_y")
@@ -136,10 +145,10 @@ def test_as_of_scales_by_hand() -> None:
 def test_as_of_rows_just_before_and_after() -> None:
     read = history()
     rows = {}
-    for cutoff in (at(20), at(20) + 1, at(30), at(31), at(40), at(40) + 1, at(55), at(60)):
+    for cutoff in (at(26) + 1, at(31), at(31) + 1, at(41) + 1, at(42) + 1, at(51), at(51) + 1, at(66) + 1):
         rows[cutoff] = fit_encoders(read, cutoff, text_width=4).queries.n_rows_
-    # At 20: A15 and A20, which saw the event at 10. At 30: A30 too, which saw the one at 20, and so on.
-    assert list(rows.values()) == [2, 2, 3, 4, 6, 6, 8, 8]
+    # The targets of 15, 20, 30, 31, 40, 55 are known at 26, 31, 41, 42, 51, 66; B20 saw nothing.
+    assert list(rows.values()) == [1, 1, 2, 3, 4, 4, 6, 8]
 
 
 def test_a_forecast_that_saw_nothing_has_nothing_to_scale() -> None:
@@ -157,12 +166,12 @@ def test_later_forecasts_of_a_silent_entity_do_not_count() -> None:
     events.append({"available": 5, "entity": "B", "x": 1000.0})
     forecasts = [(entity, second) for second in range(10, 60, 10) for entity in ("A", "B")]
     whole = dataset(events, forecasts)
-    for cutoff in (at(20), at(30), at(45)):
+    for cutoff in (at(30), at(45), at(55)):
         cut = read_history(whole.cut(cutoff), 4)
         assert prints(cut, cutoff) == prints(read_history(whole, 4), cutoff)
 
 
-@pytest.mark.parametrize("cutoff", [at(20), at(31), at(40), at(55)])
+@pytest.mark.parametrize("cutoff", [at(27), at(31), at(40), at(55)])
 def test_data_cut_at_the_cutoff_fits_equal_encoders(cutoff: int) -> None:
     cut = read_history(dataset().cut(cutoff), 4)
     assert prints(cut, cutoff) == prints(history(), cutoff)
@@ -187,7 +196,11 @@ def test_every_forecast_reads_what_the_samples_say() -> None:
 
 def test_tokens_by_hand() -> None:
     read = history()
-    encoders = fit_encoders(read, at(40), text_width=4)
+    encoders = FittedEncoders(
+        fit_encoders(read, at(40), text_width=4).events,
+        fit_encoders(read, at(55), text_width=4).queries,
+        at(55),
+    )
     tokens = encode(read, encoders)["A"]
     x, y = math.sqrt(8 / 3), 5.0
     # text (4), x, y, kind bar, macro, news, elapsed; the 20 s and 10 s between events are next to nothing.
@@ -208,7 +221,7 @@ def test_tokens_by_hand() -> None:
 
 def test_tokens_of_cut_data_are_the_beginning_of_all_tokens() -> None:
     read = history()
-    encoders = fit_encoders(read, at(20) + 1, text_width=4)
+    encoders = fit_encoders(read, at(26) + 1, text_width=4)
     whole = encode(read, encoders)
     for moment in (at(20), at(31), at(40), at(55)):
         for entity, part in encode(read_history(dataset().cut(moment), 4), encoders).items():
@@ -227,3 +240,36 @@ def test_columns_of_the_target_are_not_features() -> None:
         "asof_x",
         "asof_y",
     )
+
+
+@pytest.mark.parametrize("future", ["a missing bar", "flat prices"])
+def test_the_query_scaler_does_not_know_which_targets_could_be_measured_later(future: str) -> None:
+    sessions = TradingCalendar("XNYS").sessions(date(2019, 1, 2), date(2020, 12, 30))["session"].to_list()
+    draw = np.random.default_rng(0)
+    closes = {name: 100 * np.exp(np.cumsum(draw.normal(0, 0.01, len(sessions)))) for name in "AB"}
+
+    def scaler(without: int | None = None) -> str:
+        rows = [
+            (sessions[i], name, float(closes[name][i]))
+            for name in closes
+            for i in range(len(sessions))
+            if not (name == "B" and i == without)
+        ]
+        frame = pl.DataFrame(rows, schema=["date", "entity", "close"], orient="row")
+        prices = PriceHistory.from_frame(frame, session="date", gaps="drop")
+        clock = ForecastClock.sessions(start=sessions[0], end=sessions[-1], every="week")
+        events = market_events(prices, extreme_window=20, regime_window=20, bar_windows=(5,))
+        dataset = PointInTimeDataset(events, clock, realised_variance(prices, clock))
+        return fit_encoders(read_history(dataset, 8), cutoff, text_width=8).queries.fingerprint
+
+    moment = ForecastClock.sessions(start=sessions[0], end=sessions[-1], every="week").times[60]
+    cutoff = to_nanoseconds(moment)
+    place = next(i for i, day in enumerate(sessions) if day > moment.date())
+    whole = scaler()
+    if future == "a missing bar":
+        assert scaler(without=place + 1) == whole
+    else:
+        closes["B"][place - 1 : place + 8] = closes["B"][place - 1]
+        assert scaler() == whole
+    closes["B"][place - 12] *= 1.5  # what is known by then does count
+    assert scaler() != whole
