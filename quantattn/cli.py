@@ -32,6 +32,7 @@ INTERRUPTED: Final = 130
 _COMMAND_LINE_ERRORS = tuple(
     kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind is not Exception
 )
+_NOTHING_KEPT: Final = "nothing of the run was kept"
 _FULL_DISK = ("No space left on device", "StorageFull", "Disk quota exceeded")
 
 
@@ -101,7 +102,7 @@ def _run(
         Path | None,
         typer.Option(help="Folder of the run.", show_default="runs/<study>-<time>"),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run a reduced study: under a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a reduced study, for a first look.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Use this seed alone.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an earlier run: that in --out, or else the newest.")
@@ -111,6 +112,7 @@ def _run(
     """Run a study from prices and events to its report."""
     from quantattn.study import find_study, new_directory, newest_run, progress_for, run_directory
     from quantattn.study.catalogue import DEFAULT_STUDY
+    from quantattn.study.output import refuse_nothing_to_resume
 
     chosen: Study = find_study(DEFAULT_STUDY if study is None else study)
     if seed is not None:
@@ -119,6 +121,8 @@ def _run(
         chosen = chosen.quick()
     if out is None:
         out = newest_run(chosen) if resume else new_directory(chosen)
+    elif resume:
+        refuse_nothing_to_resume(out)
     command = _command_line(study, out=out, quick=quick, seed=seed, resume=resume)
     folder = out
     try:
@@ -133,9 +137,11 @@ def _run(
                 progress=progress_for(sys.stdout),
                 command=command,
             )
-    except OSError as error:
-        if error.filename is None:  # a full disk names no file
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:  # a full disk names no file
             error.filename = str(folder)
+        if not (folder / "study.yaml").exists():
+            error.add_note(_NOTHING_KEPT)
         raise
     except KeyboardInterrupt:
         if folder.exists():
@@ -171,6 +177,8 @@ def _init(
     from quantattn.files import write_text
     from quantattn.study import study_template
 
+    if str(file) == "-":
+        raise UsageError("'-' is not the name of a file; give one, such as 'study.yaml'")
     if file.is_dir():
         raise UsageError(
             f"{str(file)!r} is a folder; give a file in it, such as {str(file / 'study.yaml')!r}"
@@ -241,7 +249,8 @@ def _verdict(error: Exception) -> tuple[int, str]:
         return WRONG_REQUEST, _command_line_fault(error)
     if any(sign in str(error) for sign in _FULL_DISK) or getattr(error, "errno", None) == errno.ENOSPC:
         where = getattr(error, "filename", None)
-        return FAILED, f"the disk is full{f': {where}' if where else ''}; free some space, then add --resume"
+        then = "run again" if _NOTHING_KEPT in getattr(error, "__notes__", ()) else "add --resume"
+        return FAILED, f"the disk is full{f': {where}' if where else ''}; free some space, then {then}"
     if isinstance(error, MemoryError):
         return FAILED, "out of memory; use fewer instruments or a later data.start, or try --quick"
     if isinstance(error, OSError) and error.strerror:

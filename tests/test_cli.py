@@ -106,7 +106,7 @@ class TestRun:
         (call,) = job.calls
         assert call["quick"] is True
         assert call["study"].name == "returns"
-        assert call["study"].data.max_entities == 6
+        assert call["study"].data.max_entities == 8
         assert call["command"] == "quantattn run returns --out here --quick"
 
     def test_a_seed_takes_the_place_of_the_studys(self, job: FakeJob, invoke: Invoke) -> None:
@@ -129,10 +129,6 @@ class TestRun:
         assert job.calls[-1]["out"].name == "first"
         assert job.calls[-1]["resume"] is True
 
-    def test_resume_begins_where_nothing_was_begun(self, job: FakeJob, invoke: Invoke) -> None:
-        assert invoke("run", "--resume", "--out", "new").exit_code == 0
-        assert job.calls[0]["resume"] is True
-
     @pytest.mark.parametrize(
         ("words", "wanted"),
         [
@@ -148,6 +144,14 @@ class TestRun:
             (["--resume"], "--resume: 'runs' holds no run of study 'realised_variance'"),
             (["--out", "full"], "full' is not a run folder; it holds notes.txt"),
             (["--out", "full", "--resume"], "full' is not a run folder; it holds notes.txt"),
+            (
+                ["--out", "nope", "--resume"],
+                "nothing to resume in 'nope'; leave out --resume to begin",
+            ),
+            (
+                ["--out", "empty", "--resume"],
+                "nothing to resume in 'empty'; leave out --resume to begin",
+            ),
             (["--out", "full/notes.txt"], "is a file, not a folder"),
             (["--out", "full/notes.txt/deeper"], "is a file, not a folder"),
             (["--out", "other"], "other' holds a run of another study: name is 'returns' there"),
@@ -173,6 +177,7 @@ class TestRun:
         (tmp_path / "list.yaml").write_text("- a\n")
         (tmp_path / "twice.yaml").write_text("name: a\nname: b\n")
         (tmp_path / "gone.yaml").write_text("name: a\ndata: {prices: gone.csv}\n")
+        (tmp_path / "empty").mkdir()
         (tmp_path / "full").mkdir()
         (tmp_path / "full" / "notes.txt").write_text("mine")
         assert invoke("run", "returns", "--out", "other").exit_code == 0
@@ -269,6 +274,15 @@ class TestOtherCommands:
 
     def test_init_into_a_folder_is_refused(self, invoke: Invoke, tmp_path: Path) -> None:
         assert "is a folder" in _error(invoke("init", tmp_path), 2)
+
+    def test_init_to_standard_output_is_refused(self, invoke: Invoke, tmp_path: Path) -> None:
+        assert "'-' is not the name of a file" in _error(invoke("init", "-"), 2)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_help_promises_no_time(self, invoke: Invoke) -> None:
+        shown = " ".join(re.sub("[│╭╮╰╯─]", " ", invoke("run", "--help").stdout).split())
+        assert "a reduced study, for a first look" in shown
+        assert "minute" not in shown
 
     def test_report_makes_the_page_again(
         self, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -368,7 +382,7 @@ class TestProcess:
         process = _process("run", "--out", "one", cwd=tmp_path, prelude=_FAKE_JOB.format(body=body))
         _, stderr = process.communicate(timeout=60)
         assert process.returncode == 1
-        assert stderr == f"Error: the disk is full: {tmp_path / 'one'}; free some space, then add --resume\n"
+        assert stderr == f"Error: the disk is full: {tmp_path / 'one'}; free some space, then run again\n"
         assert list(tmp_path.iterdir()) == []
 
     def test_a_reader_that_goes_away_is_no_traceback(self, tmp_path: Path) -> None:

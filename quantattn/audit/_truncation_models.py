@@ -71,7 +71,7 @@ def compare_networks(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tall
             tally.network_forecasts += len(anew)
             if len(anew):
                 tally.models.add(model)
-                tally.entities.add(entity)
+                tally.replayed.add(entity)
 
 
 def compare_training(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tally) -> None:
@@ -159,7 +159,7 @@ def compare_baselines(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tal
             _compare_forecasts(stored, anew, interval, what, moment, tally)
             tally.baseline_forecasts += len(anew)
             tally.models.add(name)
-            tally.entities.update(stored["entity"].unique().to_list())
+            tally.refitted.update(stored["entity"].unique().to_list())
 
 
 def _stored(inputs: TruncationInputs, model: str, seed: int | None, fold: Fold, moment: int) -> pl.DataFrame:

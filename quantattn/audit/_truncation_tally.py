@@ -30,7 +30,8 @@ class Tally:
         self.network_forecasts = 0
         self.baseline_forecasts = 0
         self.trained = 0
-        self.entities: set[str] = set()
+        self.replayed: set[str] = set()
+        self.refitted: set[str] = set()
         self.models: set[str] = set()
         self.faults: list[str] = []
         self.moved = 0
@@ -47,6 +48,12 @@ class Tally:
         except _BREAKAGES as error:
             reason = " ".join(str(error).split())
             self.fault(what, moment, f"cannot be made from the cut data ({type(error).__name__}: {reason})")
+
+    def _entities(self) -> set[str]:
+        """Give the entities of which every kind of model was made to forecast anew."""
+        if self.replayed and self.refitted:
+            return self.replayed & self.refitted
+        return self.replayed | self.refitted
 
     def result(self, forecasts: pl.DataFrame, networks: int) -> CheckResult:
         """Give the verdict.
@@ -79,7 +86,7 @@ class Tally:
         coverage = {
             "folds": _share(len(self.folds), forecasts["fold"].n_unique()),
             "models": _share(len(self.models), forecasts["model"].n_unique()),
-            "entities forecast anew": _share(len(self.entities), forecasts["entity"].n_unique()),
+            "entities forecast anew": _share(len(self._entities()), forecasts["entity"].n_unique()),
         }
         if networks:
             coverage["networks trained anew"] = _share(self.trained, networks)

@@ -74,7 +74,7 @@ def _twin_sentence(
     against_margin = _margin(test, loss)
     for winner, word in ((_REFERENCE, "better"), (_TWIN, "worse")):
         if pair["verdict"] == f"{winner} better":
-            little = small_difference(test)
+            little = small_difference(test, worse=winner == _TWIN)
             return (
                 f"Linear attention forecasts {word} than softmax attention{little}: {evidence}; "
                 f"{against_margin}"
@@ -82,9 +82,21 @@ def _twin_sentence(
     return f"Linear attention against softmax attention: {NO_DIFFERENCE} ({evidence}); {against_margin}"
 
 
-def small_difference(test: Mapping[str, Any] | None) -> str:
-    """Qualify a difference that the test against the margin calls equivalent; else give nothing."""
-    if test and test.get("equivalent"):
+def small_difference(test: Mapping[str, Any] | None, *, worse: bool) -> str:
+    """Qualify a difference that the test against the margin shows to be small; else give nothing.
+
+    Parameters
+    ----------
+    test : mapping or None
+        ``non_inferiority`` of ``comparisons.json``.
+    worse : bool
+        Whether linear attention is the worse one: then non-inferiority alone bounds the difference.
+
+    Returns
+    -------
+    str
+    """
+    if test and (test.get("equivalent") or (worse and test.get("non_inferior"))):
         return ", by less than the declared margin"
     return ""
 
@@ -137,8 +149,8 @@ def _no_attention(metrics: Mapping[str, Any], models: list[str]) -> str:
     if best is None or len(models) == 1:
         return f"{lead}No attention model was run, only {' and '.join(map(model_phrase, models))}."
     return (
-        f"{lead}No attention model was run; of the baselines {model_phrase(best)} has the lowest mean squared "
-        "error."
+        f"{lead}No attention model was run; of the baselines {model_phrase(best)} has the lowest mean "
+        "squared error."
     )
 
 
@@ -202,8 +214,8 @@ def _curve_speed(latency: Mapping[str, Any]) -> str | None:
     longest = max(both)
     linear, softmax = reads[_REFERENCE, longest], reads[_TWIN, longest]
     text = (
-        f"at {longest:,} events of history a read takes {duration(linear)} with linear and {duration(softmax)} "
-        f"with softmax attention{_ratio(linear, softmax)}"
+        f"at {longest:,} events of history a read takes {duration(linear)} with linear and "
+        f"{duration(softmax)} with softmax attention{_ratio(linear, softmax)}"
     )
     crossover = latency.get("crossover_history")
     if crossover is not None and crossover > min(both):
@@ -220,8 +232,8 @@ def _training_speed(latency: Mapping[str, Any]) -> str | None:
     if not linear or not softmax:
         return None
     return (
-        f"training took {significant(linear, 3)} s with linear and {significant(softmax, 3)} s with softmax attention"
-        f"{_ratio(linear, softmax)}"
+        f"training took {significant(linear, 3)} s with linear and {significant(softmax, 3)} s with softmax "
+        f"attention{_ratio(linear, softmax)}"
     )
 
 
@@ -246,9 +258,9 @@ def paired(comparisons: Mapping[str, Any], model: str, against: str) -> dict[str
             return dict(row)
         if (row["model"], row["against"]) == (against, model):
             turned = dict(row) | {"model": model, "against": against}
-            turned["mean_difference"] = -row["mean_difference"]
-            turned["low"] = None if row["high"] is None else -row["high"]
-            turned["high"] = None if row["low"] is None else -row["low"]
+            for name, source in (("mean_difference", "mean_difference"), ("low", "high"), ("high", "low")):
+                value = row.get(source)
+                turned[name] = None if value is None else -value
             return turned
     return None
 

@@ -64,3 +64,28 @@ def qlike(log_variance: npt.ArrayLike, log_forecast: npt.ArrayLike) -> Floats:
     with np.errstate(over="ignore"):
         # expm1 keeps the loss of a nearly perfect forecast from drowning in rounding.
         return np.maximum(np.expm1(difference) - difference, 0.0)
+
+
+def qlike_of_variances(variance: npt.ArrayLike, forecast: npt.ArrayLike) -> Floats:
+    """Give the loss of :func:`qlike` from variances instead of their logarithms.
+
+    Parameters
+    ----------
+    variance, forecast : array_like of float
+        The realised variance and its forecast, in the same unit; shapes broadcast.
+
+    Returns
+    -------
+    ndarray of float
+        Without unit. NaN where the outcome is not positive, for then no forecast has a loss. Infinite
+        where the outcome is positive and the forecast is not, so that a mean over it is undefined instead
+        of leaving out the worst forecasts.
+    """
+    outcome, told = np.broadcast_arrays(
+        np.asarray(variance, dtype=np.float64), np.asarray(forecast, dtype=np.float64)
+    )
+    losses = np.full(outcome.shape, np.nan)
+    losses[(outcome > 0.0) & (told <= 0.0)] = np.inf
+    both = (outcome > 0.0) & (told > 0.0)
+    losses[both] = qlike(np.log(outcome[both]), np.log(told[both]))
+    return losses

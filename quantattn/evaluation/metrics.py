@@ -13,13 +13,13 @@ from quantattn.errors import EvaluationError
 from quantattn.evaluation.correlation import ic_series, rank_ic_series
 from quantattn.evaluation.directional import hits, panel_direction_test
 from quantattn.evaluation.intervals import UNDEFINED, Interval, finite, mean_interval, r2_intervals
-from quantattn.evaluation.losses import absolute_error, qlike, squared_error
+from quantattn.evaluation.losses import absolute_error, qlike, qlike_of_variances, squared_error
 from quantattn.evaluation.panel import ModelForecasts, Panel
 
 Floats = npt.NDArray[np.float64]
 
 Kind = Literal["variance", "return", "direction"]
-"""What a target is: the logarithm of a variance, a return, or a sign."""
+"""What a target is: a variance (or its logarithm), a return, or a sign."""
 
 BENCHMARK: Final = "mean"
 """The model against which the out-of-sample R² is taken: the expanding historical mean."""
@@ -72,7 +72,7 @@ def squared_error_series(panel: Panel, model: ModelForecasts) -> Floats:
     return panel.over_entities(squared_error(panel.y_true, model.y_pred))
 
 
-def metric_series(panel: Panel, model: ModelForecasts, kind: Kind) -> dict[str, Floats]:
+def metric_series(panel: Panel, model: ModelForecasts, kind: Kind, *, log: bool = True) -> dict[str, Floats]:
     """Give those metrics of a model that are means over time, as series.
 
     Parameters
@@ -83,6 +83,8 @@ def metric_series(panel: Panel, model: ModelForecasts, kind: Kind) -> dict[str, 
         One model's forecasts.
     kind : {"variance", "return", "direction"}
         Kind of the target.
+    log : bool
+        Whether a variance is in natural logarithms.
 
     Returns
     -------
@@ -98,7 +100,8 @@ def metric_series(panel: Panel, model: ModelForecasts, kind: Kind) -> dict[str, 
         "coverage": panel.over_entities(np.where(np.isnan(model.y_lower), np.nan, covered)),
     }
     if kind == "variance":
-        series["qlike"] = panel.over_entities(qlike(panel.y_true, model.y_pred))
+        loss = qlike if log else qlike_of_variances
+        series["qlike"] = panel.over_entities(loss(panel.y_true, model.y_pred))
     else:
         series["hit_rate"] = panel.over_entities(hits(panel.y_true, model.y_pred))
     return series

@@ -38,6 +38,7 @@ def metrics_table(
     *,
     target: str,
     kind: str,
+    log: bool = True,
     description: str = "",
     confidence: float = 0.95,
     seed: int = 0,
@@ -54,7 +55,10 @@ def metrics_table(
     target : str
         The target's name.
     kind : {"variance", "return", "direction"}
-        What the target is; a variance is in natural logarithms.
+        What the target is.
+    log : bool
+        Whether a variance is in natural logarithms, as QLIKE must know. If it is not, the QLIKE of a model is
+        None over any span in which it forecast a variance that is not positive.
     description : str
         The target in words.
     confidence : float
@@ -79,7 +83,7 @@ def metrics_table(
     known_kind = check_kind(kind)
     check_confidence(confidence)
     panel = read_panel(forecasts)
-    series = {name: metric_series(panel, model, known_kind) for name, model in panel.models.items()}
+    series = {name: metric_series(panel, model, known_kind, log=log) for name, model in panel.models.items()}
     intervals = intervals_of(panel, known_kind, series, confidence=confidence, seed=seed)
     everywhere = np.ones(panel.times.size, dtype=np.bool_)
     models = []

@@ -11,8 +11,9 @@ from quantattn.errors import PriceDataError, TimestampError, UsageError
 from quantattn.pit._tables import exchange_zone, refuse_rows, to_instants
 from quantattn.pit._zones import check_time_zone
 from quantattn.pit.calendar import TradingCalendar
-from quantattn.pit.timestamps import duration_nanoseconds
+from quantattn.pit.timestamps import duration_nanoseconds, instants, nanoseconds_of, shifted
 
+_SIZES = (1e-100, 1e100)
 _PRICES = ("open", "high", "low", "close")
 
 
@@ -97,9 +98,7 @@ def stamped_ends(
         raise TimestampError(
             f"bar_length={bar_length!r} is not positive; give the span from a bar's start to its end"
         )
-    return (
-        (ends.to_physical() + length).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC").rename("event_time")
-    )
+    return instants(shifted(nanoseconds_of(ends), length, "bar_length"), "event_time")
 
 
 def session_of_ends(ends: pl.Series, calendar: str) -> pl.Series:
@@ -111,7 +110,8 @@ def session_of_ends(ends: pl.Series, calendar: str) -> pl.Series:
 def numbers(frame: pl.DataFrame, column: str, name: str) -> pl.Series:
     """Give a column as Float64, refusing text and (for ``close``) missing values.
 
-    Non-finite values, non-positive prices and negative volumes are refused in every column.
+    Non-finite values, non-positive prices and negative volumes are refused in every column, and so is what
+    lies outside 1e-100 to 1e100: ratios of such figures leave the range of a float.
     """
     values = frame[column]
     if not (values.dtype.is_numeric() or values.dtype == pl.Null):
@@ -152,6 +152,14 @@ def numbers(frame: pl.DataFrame, column: str, name: str) -> pl.Series:
             "drop or correct those rows",
             PriceDataError,
         )
+    refuse_rows(
+        frame,
+        (values > 0) & ~values.is_between(*_SIZES),
+        [column],
+        f"column {column!r} is outside 1e-100 to 1e100",
+        "drop or correct those rows",
+        PriceDataError,
+    )
     return values.rename(name)
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from quantattn.errors import EventDataError
+from quantattn.errors import EventDataError, TimestampError
 from quantattn.pit._tables import require_columns
+from quantattn.pit._zones import check_time_zone
 
+_EXACT: Final[dict[Any, float]] = {pl.Float16: 2.0**11, pl.Float32: 2.0**24, pl.Float64: 2.0**53}
 _NOT_A_NUMBER: Final = ("", "nan", "na", "n/a", "null", "none", "-", ".")
 
 
@@ -87,11 +89,20 @@ def _series_from_pandas(series: pd.Series[Any], name: str) -> pl.Series:
         if series.dtype == object:
             return pl.Series(name, _written_out(series.tolist()))
         if isinstance(series.dtype, pd.DatetimeTZDtype):
-            # Zones that only pandas can name, such as fixed offsets, do not matter to instants.
-            series = series.dt.tz_convert("UTC")
+            series = _in_nameable_zone(series)
         return pl.from_pandas(series.reset_index(drop=True)).alias(name)
     except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
         raise EventDataError(f"column {name!r} cannot be read ({error}); make it one plain type") from error
+
+
+def _in_nameable_zone(series: pd.Series[Any]) -> pd.Series[Any]:
+    """Give stamps of zones that only pandas can name, such as fixed offsets, in UTC."""
+    try:
+        check_time_zone(str(series.dt.tz))
+    except TimestampError:
+        in_utc: pd.Series[Any] = series.dt.tz_convert("UTC")
+        return in_utc
+    return series
 
 
 def _written_out(values: list[Any]) -> list[Any]:
@@ -125,10 +136,17 @@ def as_text(column: pl.Series) -> pl.Series:
     """
     dtype = column.dtype
     if dtype.is_float():
-        whole = (column == column.floor()) | column.is_null() | column.is_nan()
-        if not bool(whole.all()):
+        named = column.fill_nan(None).drop_nulls()
+        if not bool((named == named.floor()).all()):
             raise EventDataError(
                 f"column {column.name!r} has type {dtype} with fractions, which name nothing; cast it to text"
+            )
+        # From here on neighbouring integers share one float.
+        unsure = named.filter(named.abs() >= _EXACT[dtype.base_type()])
+        if unsure.len():
+            raise EventDataError(
+                f"column {column.name!r} has type {dtype} with values such as {unsure[0]}, which name no one "
+                "integer; read the column as text or integers"
             )
         # pandas turns integers into floats where one of them is missing.
         return column.fill_nan(None).cast(pl.Int64).cast(pl.String)

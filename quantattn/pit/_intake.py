@@ -213,7 +213,7 @@ def _refuse_stamps(sieve: _Sieve, stamps: Stamps, column: str) -> None:
 def _warn_of_midnights(stamps: Stamps, column: str) -> None:
     if stamps.zoned_midnights:
         warnings.warn(
-            f"every zoned stamp of column {column!r} is a midnight and is taken at its word: if they are "
+            f"most zoned stamps of column {column!r} are midnights and are taken at their word: if they are "
             "dates, news of the day leaks into its morning; cast the column to Date",
             UserWarning,
             stacklevel=5,

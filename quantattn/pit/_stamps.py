@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from quantattn.errors import EventDataError
+from quantattn.errors import CalendarError, EventDataError
 from quantattn.pit._tables import exchange_zone
 from quantattn.pit._zones import SECOND, check_time_zone, day_starts, localise, next_opens
 from quantattn.pit.timestamps import Nanoseconds, instants
@@ -18,6 +19,8 @@ DateOnly = Literal["next_session", "reject"]
 Reasons = npt.NDArray[np.object_]
 
 _DAY: Final = 86_400
+# As many midnights are no accident.
+_MANY: Final = 10
 _TICKS: Final = {"ms": 1_000, "us": 1_000_000, "ns": SECOND}
 _NOTHING: Final = pl.lit(None, dtype=pl.String)
 # What tables write for "no value".
@@ -71,8 +74,9 @@ class Stamps:
     reason : polars.Series
         String: why the stamp is refused, else null.
     zoned_midnights : bool
-        Whether there are ten distinct zoned stamps or more and all are midnights, as of dates that were
-        given a zone.
+        Whether ten distinct zoned stamps or more, and more than half of all zoned ones, are midnights of
+        one clock (the written one, UTC, the declared zone, or without one the exchange's), as of dates
+        that were given a zone.
     """
 
     time: pl.Series
@@ -90,8 +94,9 @@ def read_stamps(column: pl.Series, rules: TimeRules) -> Stamps:
         Datetime of any unit with or without a zone, Date, or text: ISO 8601 dates and times with up to
         nine decimals and an optional offset, in any mixture.
     rules : TimeRules
-        How to read naive stamps and dates. When a zone is declared and every naive stamp of the column
-        is a midnight, they are dates: pandas has no other way to write one.
+        How to read naive stamps and dates. When a zone is declared, a naive stamp that is exactly a
+        midnight is a date, whatever the other rows hold: pandas has no other way to write one, and news
+        that really came out at midnight is at worst taken as known too late. Give such news its offset.
 
     Returns
     -------
@@ -125,12 +130,12 @@ def read_stamps(column: pl.Series, rules: TimeRules) -> Stamps:
     read = pl.DataFrame(
         {"time": instants(time), "published": instants(published), "reason": why}
     ).with_columns(pl.when(pl.col("reason").is_null()).then(pl.col("time", "published")))
-    midnights = _all_midnights(column, parts.filter(usable & (form == "instant")))
+    midnights = _mostly_midnights(column, parts, usable & (form == "instant"), rules)
     return Stamps(read["time"], read["published"], read["reason"], midnights)
 
 
 def _parts(column: pl.Series) -> pl.DataFrame:
-    """Split stamps into `form` (instant, wall, date), whole `second` since 1970, `nano` and `reason`."""
+    """Split stamps into `form` (instant, wall, date), `second` since 1970, `nano`, `offset` and `reason`."""
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime):
         ticks = _TICKS[dtype.time_unit]
@@ -153,7 +158,9 @@ def _parts(column: pl.Series) -> pl.DataFrame:
 def _numeric_parts(column: pl.Series, *, form: str, second: pl.Expr, nano: pl.Expr) -> pl.DataFrame:
     stamp = column.to_physical().cast(pl.Int64).alias("stamp")
     missing = pl.when(pl.col("stamp").is_null()).then(pl.lit("missing_time")).otherwise(_NOTHING)
-    return pl.DataFrame([stamp]).select(form=pl.lit(form), second=second, nano=nano, reason=missing)
+    return pl.DataFrame([stamp]).select(
+        form=pl.lit(form), second=second, nano=nano, offset=pl.col("stamp") * 0, reason=missing
+    )
 
 
 def _text_parts(column: pl.Series) -> pl.DataFrame:
@@ -184,6 +191,7 @@ def _text_parts(column: pl.Series) -> pl.DataFrame:
         .otherwise(pl.lit("date")),
         second=pl.col("day").to_physical().cast(pl.Int64) * _DAY + hour * 3600 + minute * 60 + sec - offset,
         nano="fraction",
+        offset=offset,
         reason=pl.when(text.is_null() | text.str.to_lowercase().is_in(_ABSENT))
         .then(pl.lit("missing_time"))
         .when(pl.col("day").is_not_null() & (minute == 59) & (sec == 60))
@@ -207,27 +215,42 @@ def _refuse_far(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _name_naive(parts: pl.DataFrame, rules: TimeRules) -> pl.DataFrame:
-    """Refuse wall times without a zone; take wall times that are midnights throughout as dates."""
+    """Refuse wall times without a zone; take wall times that are exact midnights as dates, row by row."""
     wall = pl.col("reason").is_null() & (pl.col("form") == "wall")
     if rules.time_zone is None:
         return parts.with_columns(reason=pl.when(wall).then(pl.lit("naive_time")).otherwise("reason"))
-    if parts.filter(wall & ~_is_midnight()).is_empty():
-        return parts.with_columns(form=pl.when(wall).then(pl.lit("date")).otherwise("form"))
-    return parts
+    midnight = (pl.col("second") % _DAY == 0) & (pl.col("nano") == 0)
+    return parts.with_columns(form=pl.when(wall & midnight).then(pl.lit("date")).otherwise("form"))
 
 
-def _is_midnight() -> pl.Expr:
-    return (pl.col("second") % _DAY == 0) & (pl.col("nano") == 0)
-
-
-def _all_midnights(column: pl.Series, instants_: pl.DataFrame) -> bool:
-    if instants_["second"].n_unique() < 10:
+def _mostly_midnights(
+    column: pl.Series, parts: pl.DataFrame, zoned: npt.NDArray[np.bool_], rules: TimeRules
+) -> bool:
+    second, nano, offset = (parts[name].to_numpy()[zoned] for name in ("second", "nano", "offset"))
+    if np.unique(second).size < _MANY:
         return False
-    if isinstance(column.dtype, pl.Datetime):
-        local = column.drop_nulls().dt.replace_time_zone(None)
-        if bool((local == local.dt.truncate("1d")).all()):
+    clocks = [second, second + offset]
+    moments = instants(second.astype(np.int64) * SECOND)
+    for zone in _zones_of_dates(column, rules):
+        wall = moments.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+        clocks.append(wall.to_physical().to_numpy() // SECOND)
+    for clock in clocks:
+        midnight = (clock % _DAY == 0) & (nano == 0)
+        if 2 * np.count_nonzero(midnight) > second.size and np.unique(second[midnight]).size >= _MANY:
             return True
-    return bool(instants_.select(_is_midnight().all()).item())
+    return False
+
+
+def _zones_of_dates(column: pl.Series, rules: TimeRules) -> list[str]:
+    """Name the zones whose midnights may stand for dates: the column's, the declared or the exchange's."""
+    zones = [column.dtype.time_zone] if isinstance(column.dtype, pl.Datetime) else []
+    if rules.time_zone is not None:
+        zones.append(rules.time_zone)
+    else:
+        # Without dates in the table a calendar that is unknown is no error.
+        with suppress(CalendarError):
+            zones.append(exchange_zone(rules.calendar))
+    return [zone for zone in zones if zone is not None]
 
 
 def _read_walls(wall: Nanoseconds, zone: str) -> tuple[Nanoseconds, Reasons]:

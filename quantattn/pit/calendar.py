@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 import exchange_calendars
+import numpy as np
+import pandas as pd
 import polars as pl
 from pandas.tseries.holiday import AbstractHolidayCalendar
 
@@ -52,6 +54,19 @@ def _schedule(name: str, start: date, end: date) -> pl.DataFrame:
             "close": pl.Series(calendar.closes.dt.tz_convert(None).to_numpy()).cast(pl.Datetime("ns")),
         }
     ).with_columns(pl.col("open", "close").dt.replace_time_zone("UTC").cast(TIME))
+
+
+@lru_cache(maxsize=32)
+def _unplanned(name: str) -> pl.Series:
+    """Give the weekdays of trading, no regular holidays, on which the calendar records a closure."""
+    calendar: Any = exchange_calendars.get_calendar(name)
+    closures = pd.DatetimeIndex([pd.Timestamp(day).tz_localize(None) for day in calendar.adhoc_holidays])
+    closures = closures.unique().sort_values()
+    trading = np.array([mark == "1" for mark in calendar.weekmask])
+    closures = closures[trading[closures.weekday]]
+    if calendar.regular_holidays is not None and len(closures):
+        closures = closures.difference(calendar.regular_holidays.holidays(closures[0], closures[-1]))
+    return pl.Series("session", closures.to_numpy().astype("datetime64[ms]")).cast(pl.Date)
 
 
 @dataclass(frozen=True)
@@ -112,3 +127,27 @@ class TradingCalendar:
             min(last, end.replace(month=12, day=31)),
         )
         return schedule.filter(pl.col("session").is_between(start, end))
+
+    def scheduled(self, start: date, end: date) -> pl.Series:
+        """List the days that regular holidays and weekdays make sessions, whether or not they took place.
+
+        Parameters
+        ----------
+        start, end : date
+            First and last day, both included.
+
+        Returns
+        -------
+        polars.Series of Date
+            The sessions, and the days on which the exchange stayed closed for once (after an attack or a
+            storm, or for a state funeral), in order. Lunar holidays that a calendar can only list one by
+            one count among the latter.
+
+        Raises
+        ------
+        CalendarError
+            As for :meth:`sessions`.
+        """
+        sessions = self.sessions(start, end)["session"]
+        closed = _unplanned(self.name)
+        return pl.concat([sessions, closed.filter(closed.is_between(start, end))]).unique().sort()

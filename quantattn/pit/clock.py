@@ -15,7 +15,14 @@ import polars as pl
 from quantattn.errors import CalendarError, TimestampError, UsageError
 from quantattn.pit._tables import exchange_zone, localise, to_instants
 from quantattn.pit.calendar import TradingCalendar
-from quantattn.pit.timestamps import duration_nanoseconds, instants, iso, nanoseconds_of, to_nanoseconds
+from quantattn.pit.timestamps import (
+    duration_nanoseconds,
+    instants,
+    iso,
+    nanoseconds_of,
+    shifted,
+    to_nanoseconds,
+)
 
 _WALL_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 _LONGEST = {"week": timedelta(days=7), "month": timedelta(days=31)}
@@ -69,7 +76,7 @@ class ForecastClock:
         every: Literal["session", "week", "month"] = "session",
         time_zone: str | None = None,
     ) -> ForecastClock:
-        """Make a forecast in every session, or in the last session of every ISO week or month.
+        """Make a forecast in every session, or in the last scheduled session of every ISO week or month.
 
         Parameters
         ----------
@@ -83,8 +90,12 @@ class ForecastClock:
             Added to that instant, negative for before. With the defaults a forecast is made 15 minutes
             before the official close, at 12:45 when the exchange closes at 13:00.
         every : {"session", "week", "month"}
-            With a week or month, only its last session. Whether a session is the last is read from the
-            calendar, also beyond `end`, so a week that `end` cuts short gives no forecast.
+            With a week or month, only its last scheduled session: what weekdays and regular holidays make
+            the last, also beyond `end`, so a week that `end` cuts short gives no forecast. Closures out of
+            schedule move nothing, because a forecast time must not tell of them in advance: the week of
+            2001-09-10 gives no forecast, as its scheduled last session did not take place. Closures
+            announced days before, such as for state funerals, and lunar holidays that a calendar lists
+            one by one are treated the same.
         time_zone : str, optional
             Zone of the wall time; the exchange's by default.
 
@@ -114,7 +125,7 @@ class ForecastClock:
                 f"no {every} of calendar {calendar!r} ends between start={first} and end={last}; "
                 "choose a longer span"
             )
-        return cls(instants(np.unique(nanoseconds_of(moments) + shift), "forecast_time"))
+        return cls(instants(np.unique(shifted(nanoseconds_of(moments), shift, "offset")), "forecast_time"))
 
     @classmethod
     def explicit(cls, times: pl.Series | pd.Series | pd.Index | Iterable[Any]) -> ForecastClock:
@@ -181,20 +192,20 @@ def _last_of_periods(calendar: str, first: date, last: date, every: str) -> pl.D
     if every == "session":
         return trading.sessions(first, last)
     try:
-        sessions = trading.sessions(first, last + _LONGEST[every])
+        scheduled = trading.scheduled(first, last + _LONGEST[every])
         beyond = True
     except CalendarError:
-        sessions = trading.sessions(first, last)
+        scheduled = trading.scheduled(first, last)
         beyond = False
     day = pl.col("session")
     period = (
         day.dt.iso_year() * 100 + day.dt.week() if every == "week" else day.dt.year() * 100 + day.dt.month()
     ).alias("period")
-    ends = sessions.with_columns(period).group_by("period", maintain_order=True).last().drop("period")
+    ends = scheduled.to_frame().with_columns(period).group_by("period", maintain_order=True).last()
     if not beyond:
         # The calendar does not say whether the last period goes on.
         ends = ends.head(-1)
-    return ends.filter(pl.col("session") <= last).select("session", "open", "close")
+    return trading.sessions(first, last).join(ends, on="session", how="semi", maintain_order="left")
 
 
 def _moments(sessions: pl.DataFrame, calendar: str, at: str, time_zone: str | None) -> pl.Series:

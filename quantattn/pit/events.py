@@ -148,7 +148,7 @@ class EventLog:
         date_only : {"next_session", "reject"}
             A bare date happens at its first instant; under ``"next_session"`` it is published at the open
             of the first session that is of a later date and does not begin before the date is over in its
-            zone. When `time_zone` is given, naive stamps are dates if all of them are midnights.
+            zone. When `time_zone` is given, a naive stamp at exactly 00:00:00 is a date, row by row.
         calendar : str
             The trading calendar of `date_only`, a name that ``exchange_calendars`` knows.
         latency : str or timedelta
@@ -183,7 +183,8 @@ class EventLog:
         Warns
         -----
         UserWarning
-            If publication stamps look like dates that were given a zone: all zoned ones are midnights.
+            If publication stamps look like dates that were given a zone: ten distinct midnights or more,
+            and more than half of the zoned stamps.
 
         Examples
         --------

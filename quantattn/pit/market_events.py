@@ -24,7 +24,7 @@ from quantattn.pit._bar_figures import (
 from quantattn.pit._trailing import Floats
 from quantattn.pit.events import EventLog
 from quantattn.pit.prices import PriceHistory, latency_nanoseconds
-from quantattn.pit.timestamps import TIME
+from quantattn.pit.timestamps import TIME, instants, nanoseconds_of, shifted
 
 _MARKET = "market"
 
@@ -64,7 +64,8 @@ def market_events(
     index : PriceHistory, optional
         Bars of one market index.
     latency : duration, optional
-        From the end of a bar until its events are available; by default each price history's own.
+        From the end of a bar until its events are available, 3650 days at most; by default each price
+        history's own.
     bar_windows : sequence of int
         Windows, in sessions, of the ``log_rv_*`` features; the window of 1 is always there.
     k : float
@@ -153,8 +154,8 @@ def _known(bars: pl.DataFrame, delay: int | None) -> pl.DataFrame:
     keys = bars.select("session", "event_time", "available_at")
     if delay is None:
         return keys
-    later = (pl.col("event_time").to_physical() + delay).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
-    return keys.with_columns(available_at=later)
+    later = shifted(nanoseconds_of(keys["event_time"]), delay, "latency")
+    return keys.with_columns(instants(later, "available_at"))
 
 
 def _of_entity(

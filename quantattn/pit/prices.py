@@ -26,11 +26,21 @@ from quantattn.pit._bars import (
     session_of_ends,
     stamped_ends,
 )
-from quantattn.pit._tables import clean_names, require_columns, to_polars
+from quantattn.pit._intake import MARKET
+from quantattn.pit._tables import clean_names, refuse_rows, require_columns, to_polars
 from quantattn.pit.calendar import TradingCalendar
-from quantattn.pit.timestamps import TIME, duration_nanoseconds, instants, to_nanoseconds
+from quantattn.pit.timestamps import (
+    TIME,
+    duration_nanoseconds,
+    instants,
+    nanoseconds_of,
+    shifted,
+    to_nanoseconds,
+)
 
 _KEYS = {"entity": pl.String(), "session": pl.Date(), "event_time": TIME, "available_at": TIME}
+# A longer one is a slip of the unit.
+_LONGEST_LATENCY = 3650 * 86_400 * 10**9
 _FIGURES = ("open", "high", "low", "close", "volume")
 
 
@@ -88,7 +98,8 @@ class PriceHistory:
         close, open, high, low, volume : str
             Names of the columns; only `close` is needed. Prices must be positive.
         entity : str or None
-            Column of entity names; None for a table of one entity, which `name` then names.
+            Column of entity names; None for a table of one entity, which `name` then names. No entity
+            may be called ``"*"``, which marks market-wide events.
         session : str, optional
             Column of session dates. With ``stamps="session"`` it defaults to ``"session"`` or ``"date"``,
             whichever the table has.
@@ -101,7 +112,7 @@ class PriceHistory:
         calendar : str
             Exchange calendar.
         latency : duration
-            From a bar's end until it is known, not negative.
+            From a bar's end until it is known, not negative and 3650 days at most.
         time_zone : str, optional
             Zone of naive `event_time` stamps (an error without it), or the zone in which zoned
             `session` stamps are midnight.
@@ -159,7 +170,7 @@ class PriceHistory:
         found = gaps_of(bars, calendar)
         if gaps == "raise":
             refuse_gaps(found, calendar)
-        bars = bars.with_columns(_later(bars["event_time"], delay).alias("available_at"))
+        bars = bars.with_columns(_available(bars["event_time"], delay))
         bars = bars.sort("entity", "session")
         refuse_disorder(bars, event_time or "event_time")
         columns = [*_KEYS, *(figure for figure in _FIGURES if chosen[figure] is not None)]
@@ -220,18 +231,22 @@ class PriceHistory:
         return PriceHistory(kept, gaps, self.calendar, self.latency)
 
 
+def _available(ends: pl.Series, delay: int) -> pl.Series:
+    return instants(shifted(nanoseconds_of(ends), delay, "latency"), "available_at")
+
+
 def latency_nanoseconds(latency: str | timedelta | pd.Timedelta) -> int:
-    """Read a latency, which may not be negative, as nanoseconds."""
+    """Read a latency, from nothing to 3650 days, as nanoseconds."""
     delay = duration_nanoseconds(latency, argument="latency")
     if delay < 0:
         raise UsageError(
             f"latency={latency!r} is negative: nothing is known before it ends; give '0s' or more"
         )
+    if delay > _LONGEST_LATENCY:
+        raise UsageError(
+            f"latency={latency!r} is longer than 3650 days; give the time from a bar's end until it is known"
+        )
     return delay
-
-
-def _later(times: pl.Series, delay: int) -> pl.Series:
-    return (times.to_physical() + delay).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC")
 
 
 def _stamp_columns(
@@ -258,7 +273,20 @@ def _entities(table: pl.DataFrame, entity: str | None, name: str | None) -> pl.S
     if entity is not None:
         if name is not None:
             raise UsageError("name= is for a table of one entity; pass entity=None with it, or leave it out")
-        return clean_names(table, entity, PriceDataError).rename("entity")
+        names = clean_names(table, entity, PriceDataError).rename("entity")
+        refuse_rows(
+            table,
+            names == MARKET,
+            [entity],
+            f"column {entity!r} names an entity {MARKET!r}, which marks market-wide events",
+            "rename the entity, for example after its index",
+            PriceDataError,
+        )
+        return names
     if name is None or not name.strip():
         raise UsageError("entity=None needs name=, the name of the table's one entity")
+    if name.strip() == MARKET:
+        raise PriceDataError(
+            f"name={name!r} marks market-wide events; rename the entity, for example after its index"
+        )
     return pl.Series("entity", [name.strip()]).extend_constant(name.strip(), table.height - 1)

@@ -276,3 +276,33 @@ def duration_nanoseconds(duration: str | timedelta | pd.Timedelta, *, argument: 
         raise TimestampError(
             f"{argument}={duration!r} is not a duration ({error}); write for example '15min', '-1h' or '0s'"
         ) from error
+
+
+def shifted(times: Nanoseconds, by: int, argument: str) -> Nanoseconds:
+    """Move instants, refusing to wrap around the end of the range.
+
+    Parameters
+    ----------
+    times : numpy.ndarray of int64, shape (n,)
+        Nanoseconds since the epoch.
+    by : int
+        Nanoseconds, negative for earlier.
+    argument : str
+        Name of the argument that says so, for the error message.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (n,)
+
+    Raises
+    ------
+    TimestampError
+        If an instant would leave the years 1677 to 2262, which is all that nanoseconds hold.
+    """
+    held = np.iinfo(np.int64)
+    if times.size and not (held.min < int(times.min()) + by and int(times.max()) + by <= held.max):
+        raise TimestampError(
+            f"{argument} of {pd.Timedelta(by, unit='ns')} moves instants out of the range from 1677-09-21 to "
+            "2262-04-11; give a shorter one"
+        )
+    return times + np.int64(by)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as calendar
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,9 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_FOLD = re.compile(r"(\b[Ff]old )(\d{1,6})\b")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|µs|ms|s)(?!\w))")
+_AROUND_P = re.compile(r"(?<=\bp) ([=<]) (?=\d)")
 # Bidirectional controls can make shown text differ from stored text; C0 and C1 controls show as nothing.
 _INVISIBLE = dict.fromkeys(
     (
@@ -163,8 +168,12 @@ def date(nanoseconds: int | None) -> str:
     """Give the UTC date of an instant, such as "3 Jan 2010"."""
     if nanoseconds is None:
         return MISSING
-    moment = utc_datetime(nanoseconds)
-    return f"{moment.day}{SPACE}{_MONTHS[moment.month - 1]}{SPACE}{moment.year}"
+    return day(utc_datetime(nanoseconds))
+
+
+def day(value: calendar.date) -> str:
+    """Give a calendar date, such as "3 Jan 2010"."""
+    return f"{value.day}{SPACE}{_MONTHS[value.month - 1]}{SPACE}{value.year}"
 
 
 def month(nanoseconds: int) -> str:
@@ -213,6 +222,21 @@ def sentence(text: str) -> str:
 def plural(n: int, one: str, many: str | None = None) -> str:
     """Give a count with its noun: "1 fold", "5 folds"."""
     return f"{count(n)} {one if n == 1 else (many or one + 's')}"
+
+
+def ordinal(fold: int) -> str:
+    """Give the number of a fold as people count: the files count from 0, a page from 1."""
+    return str(fold + 1)
+
+
+def people_folds(text: str) -> str:
+    """Give a text that names folds as the files do with folds numbered from 1."""
+    return _FOLD.sub(lambda found: f"{found[1]}{ordinal(int(found[2]))}", text)
+
+
+def bound(text: str) -> str:
+    """Give a sentence in which no line breaks between a figure and its unit."""
+    return _BEFORE_UNIT.sub(SPACE, _AROUND_P.sub(rf"{SPACE}\1{SPACE}", text))
 
 
 def plain(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -106,9 +107,22 @@ def load_run(run_directory: Path) -> RunResults:
 
 
 def _fail(path: Path, problem: str) -> NoReturn:
-    raise CheckpointError(
-        f"{path}: {problem}; run the study again with 'quantattn run --resume' to write it whole"
-    )
+    raise CheckpointError(f"{path}: {problem}; {_remedy(path.parent)} to write it whole")
+
+
+def _remedy(directory: Path) -> str:
+    """Say how to finish the run: with its own command, where the manifest is there to name it."""
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+        command = manifest["command"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        command = None
+    if isinstance(command, list):
+        command = shlex.join(map(str, command))
+    if not isinstance(command, str) or not command.strip():
+        return "run the study again with --resume and the same --out"
+    resume = "" if "--resume" in command.split() else " --resume"
+    return f"run '{command}{resume}' again"
 
 
 def _read_text(path: Path) -> str:

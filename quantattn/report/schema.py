@@ -331,6 +331,7 @@ class Manifest(_Record):
     schema_version: int = Field(alias="schema")
     quantattn: str
     created: str | None = None
+    quick: bool = False
     seed: int | None = None
     study: Any = None
     study_hash: str | None = None

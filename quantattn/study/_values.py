@@ -27,6 +27,9 @@ DATA_SUFFIXES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 MAX_SEED: Final = 2**31 - 1
 """Seeds are stored as Int32 in the forecasts table."""
 
+MAX_COUNT: Final = 10_000_000
+"""Far beyond any study; what is larger is a slip, and would only fail after hours or for lack of memory."""
+
 _SIZE_REMEDY = "write a count of forecast times, or a span of time such as '365D'"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _WALL_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -45,6 +48,13 @@ def _name(value: str) -> str:
             f"{value!r} cannot name a run folder; use at most 64 letters, digits, '_', '-' and '.', "
             "beginning with a letter or digit"
         )
+    return value
+
+
+def _writable(value: Any) -> Any:
+    """Refuse half a character: YAML can name it, but no file can hold it."""
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{value!r} has a lone surrogate, which no file can hold; take it out")
     return value
 
 
@@ -72,6 +82,8 @@ def _size(value: Any) -> int | str:
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 1:
             raise ValueError(f"{value} is less than 1; {_SIZE_REMEDY}")
+        if value > MAX_COUNT:
+            raise ValueError(f"more than {MAX_COUNT} forecast times; {_SIZE_REMEDY}")
         return value
     if isinstance(value, str) and _goes_forward(value):
         return value
@@ -92,8 +104,10 @@ def _goes_forward(span: str) -> bool:
 
 
 def _purge(value: Any) -> int | str:
-    if value == "label" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
-        return value  # type: ignore[no-any-return]
+    if value == "label":
+        return "label"
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
+        return value
     raise ValueError(f"{value!r} is neither 'label' nor a count of forecast times; write label")
 
 
@@ -149,6 +163,7 @@ def _entity(value: Any) -> str:
         raise ValueError(f"{value!r} is not the name of an entity; put it in quotes if it is one")
     if not value or value != value.strip():
         raise ValueError(f"{value!r} is empty or has space at its ends; write the name as it is in the data")
+    _writable(value)
     return value
 
 
@@ -173,6 +188,7 @@ def _ascending(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _data_file(value: str, info: ValidationInfo) -> str:
     """Resolve a path against the folder of the study file, and see that it is there."""
+    _writable(value)
     if not value.lower().endswith(DATA_SUFFIXES):
         raise ValueError(f"{value!r} is no data file; convert it to one of {', '.join(DATA_SUFFIXES)}")
     context: dict[str, Any] = info.context or {}
@@ -204,7 +220,10 @@ def source_of(packaged: Iterable[str]) -> AfterValidator:
 Name = Annotated[str, AfterValidator(_name)]
 """Names a study, and with it its run folders."""
 
-Text = Annotated[str, Field(min_length=1)]
+Line = Annotated[str, BeforeValidator(_writable)]
+"""Any text that a file can hold."""
+
+Text = Annotated[str, Field(min_length=1), BeforeValidator(_writable)]
 """Any text but the empty one; names of columns."""
 
 Duration = Annotated[str, AfterValidator(_duration)]
@@ -243,8 +262,20 @@ DataFile = Annotated[str, AfterValidator(_data_file)]
 Separator = Annotated[str, AfterValidator(_separator)]
 """One ASCII character."""
 
-Count = Annotated[int, Field(ge=1)]
-"""A whole number from 1."""
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+"""A whole number from 1 to ten million."""
+
+Sessions = Annotated[int, Field(ge=1, le=2520)]
+"""A number of sessions, ten years of them at most."""
+
+Width = Annotated[int, Field(ge=1, le=4096)]
+"""The width of a vector."""
+
+Layers = Annotated[int, Field(ge=1, le=64)]
+"""A number of layers."""
+
+Rounds = Annotated[int, Field(ge=1, le=100_000)]
+"""How often something slow is done."""
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 """The seed of every random draw."""

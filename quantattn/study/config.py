@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from quantattn.files import hash_json
 from quantattn.study._section import Section
-from quantattn.study._values import DISTINCT, LISTED, Name, Seed
+from quantattn.study._values import DISTINCT, LISTED, Line, Name, Seed
 from quantattn.study._yaml import write_yaml
 from quantattn.study.sections import (
     AuditConfig,
@@ -35,9 +35,9 @@ class Study(Section):
 
     name: Name
     """Names the study and its run folders: letters, digits, '_', '-' and '.'."""
-    description: str = ""
+    description: Line = ""
     """One line for people."""
-    seeds: Annotated[tuple[Seed, ...], LISTED, DISTINCT, Field(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], LISTED, DISTINCT, Field(min_length=1, max_length=1000)] = (0,)
     """The attention networks are trained once for each seed."""
     data: DataConfig
     clock: ClockConfig = ClockConfig()
@@ -68,6 +68,11 @@ class Study(Section):
             raise ValueError(
                 f"models {needy} read the volatility of the bar events; set data.market_events: true or "
                 "leave these models out"
+            )
+        if needy and self.data.scope == "market":
+            raise ValueError(
+                f"models {needy} read the bars of each instrument, which data.scope: market leaves out; set "
+                "data.scope: entity+market or leave these models out"
             )
         end, start = self.data.end, self.quick_run.start
         if start is not None and end is not None and start >= end:

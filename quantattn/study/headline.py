@@ -63,10 +63,10 @@ def _quality(
     if "linear" not in models or "softmax" not in models:
         names = ", ".join(models)
         return f"For the {target} this study compares {names}, not linear with softmax attention"
-    figures = [(models[name].get("r2_oos") or {}).get("value") for name in ("linear", "softmax")]
+    linear, softmax = ((models[name].get("r2_oos") or {}).get("value") for name in _TWINS)
     shown = ""
-    if None not in figures:
-        shown = f" (out-of-sample R² {decimal(figures[0])} against {decimal(figures[1])})"
+    if linear is not None and softmax is not None:
+        shown = f" (out-of-sample R² {decimal(linear)} against {decimal(softmax)})"
     pair = next(
         (
             row
@@ -80,7 +80,7 @@ def _quality(
         return f"For the {target} linear and softmax attention could not be tested against each other{shown}"
     for winner, word in (("linear", "better"), ("softmax", "worse")):
         if pair["verdict"] == f"{winner} better":
-            little = small_difference(margin)
+            little = small_difference(margin, worse=winner == "softmax")
             return f"Linear attention forecasts the {target} {word} than its softmax twin{little}{shown}"
     if margin.get("non_inferior"):
         return f"Linear attention forecasts the {target} no worse than its softmax twin{shown}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from quantattn.errors import DataError
+from quantattn.errors import DataError, PriceDataError
 from quantattn.files import hash_bytes, hash_file
 from quantattn.forecasters.baselines import TargetKind
 from quantattn.pit import (
@@ -32,10 +33,23 @@ from quantattn.pit.readers import read_events, read_prices
 from quantattn.pit.timestamps import instants, is_visible
 from quantattn.study._values import nearest
 from quantattn.study.config import Study
-from quantattn.study.sources import DataConfig, IndexSource, PriceSource
+from quantattn.study.sources import DataConfig, EventSource, IndexSource, PriceSource
 
 PACKAGED = "packaged:"
 INDEX_NAME = "the index"
+_MARKET_KINDS = (
+    "bar",
+    "move",
+    "high_52w",
+    "low_52w",
+    "volatility_regime",
+    "index_move",
+    "index_volatility_regime",
+    "index_drawdown",
+)
+_MARKET_FEATURE = re.compile(
+    r"log_return|log_rv_\d+|distance_(high|low)|market_(log_return|log_rv_\d+|drawdown)|magnitude"
+)
 _LOADERS = {
     "packaged:us_equities": load_us_equities,
     "packaged:sp500_index": load_sp500_index,
@@ -146,16 +160,27 @@ def _price_history(source: PriceSource | IndexSource, frame: pl.DataFrame, data:
         for figure in ("open", "high", "low", "volume")
         if isinstance(source, PriceSource) and figure in frame.columns
     }
-    return PriceHistory.from_frame(
-        frame,
-        session="session",
-        close="close",
-        entity=None if single else "entity",
-        name=name if single else None,
-        calendar=data.calendar,
-        latency=data.latency,
-        gaps=data.gaps,
-        **figures,  # type: ignore[arg-type]
+    try:
+        return PriceHistory.from_frame(
+            frame,
+            session="session",
+            close="close",
+            entity=None if single else "entity",
+            name=name if single else None,
+            calendar=data.calendar,
+            latency=data.latency,
+            gaps=data.gaps,
+            **figures,  # type: ignore[arg-type]
+        )
+    except DataError as error:
+        key = "data.prices" if isinstance(source, PriceSource) else "data.index"
+        raise type(error)(f"{key} ({source.source}): {_in_words_of_a_study(str(error))}") from error
+
+
+def _in_words_of_a_study(remedy: str) -> str:
+    """Name the keys of a study where a message names arguments of Python."""
+    return remedy.replace("pass gaps='drop'", "set data.gaps: drop").replace(
+        "pass calendar= with", "set data.calendar to"
     )
 
 
@@ -165,6 +190,32 @@ def _of_chosen(log: EventLog, prices: PriceHistory, data: DataConfig) -> EventLo
         return log
     kept = log.frame.filter(pl.col("entity").is_null() | pl.col("entity").is_in(prices.entities))
     return EventLog.from_valid(kept, log.features, rejects=log.rejects)
+
+
+def _refuse_market_names(log: EventLog, key: str, source: EventSource) -> None:
+    """Refuse own events that would pass for those made from prices, by which baselines are fitted."""
+    for position, name in enumerate(log.features):
+        if _MARKET_FEATURE.fullmatch(name):
+            raise DataError(
+                f"{key}.features[{position}]: {source.path} has a column {name!r}, which is also a feature "
+                "of the events made from prices; rename the column, or set data.market_events: false"
+            )
+    taken = sorted(set(log.frame["kind"]) & set(_MARKET_KINDS))
+    if taken:
+        raise DataError(
+            f"{key}.kind: column {source.kind!r} of {source.path} holds {taken[0]!r}, which is also a kind "
+            "of the events made from prices; rename it there, or set data.market_events: false"
+        )
+
+
+def _refuse_unpriced(log: EventLog, prices: PriceHistory, key: str, source: EventSource) -> None:
+    unpriced = sorted(set(log.entities) - set(prices.entities))
+    if unpriced:
+        raise PriceDataError(
+            f"{key}.entity: {source.path} has events of {len(unpriced)} entities without prices, first "
+            f"{unpriced[:3]}{nearest(unpriced[0], prices.entities)}; give their prices, or list the "
+            "instruments to use in data.entities, by which the events of all others are left out"
+        )
 
 
 def load_sources(study: Study) -> Sources:
@@ -204,7 +255,7 @@ def load_sources(study: Study) -> Sources:
             )
         index = _price_history(data.index, bars, data)
     logs = []
-    for source in data.events:
+    for position, source in enumerate(data.events):
         path = Path(source.path)
         log = read_events(
             path,
@@ -224,7 +275,13 @@ def load_sources(study: Study) -> Sources:
             separator=source.separator,
         )
         hashes[source.path] = hash_file(path)
-        logs.append(_of_chosen(log, prices, data))
+        key = f"data.events[{position}]"
+        if data.market_events is not None:
+            _refuse_market_names(log, key, source)
+        log = _of_chosen(log, prices, data)
+        if data.scope != "market":
+            _refuse_unpriced(log, prices, key, source)
+        logs.append(log)
     return Sources(prices, index, tuple(logs), hashes)
 
 

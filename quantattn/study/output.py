@@ -82,6 +82,24 @@ def newest_run(study: Study, *, runs: Path = RUNS) -> Path:
     )
 
 
+def refuse_nothing_to_resume(path: Path) -> None:
+    """See that there is something in a folder that a user wants to go on with.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+
+    Raises
+    ------
+    OutputDirectoryError
+        If it does not exist or is empty.
+    """
+    folder = path.expanduser()
+    if not folder.exists() or (folder.is_dir() and not _content(folder)):
+        raise OutputDirectoryError(f"nothing to resume in {str(path)!r}; leave out --resume to begin")
+
+
 @contextmanager
 def run_directory(path: Path, study: Study, *, resume: bool) -> Iterator[Path]:
     """Claim a folder for a run by writing the resolved study into it.

@@ -15,12 +15,16 @@ from quantattn.study._values import (
     Duration,
     HalfLife,
     Latency,
+    Layers,
     NonNegativeFloat,
     PositiveFloat,
     Purge,
+    Rounds,
+    Sessions,
     Share,
     Size,
     WallTime,
+    Width,
     Zone,
 )
 
@@ -51,7 +55,7 @@ class TargetConfig(Section):
 
     name: TargetName = "realised_variance"
     """`realised_variance`, `simple_return`, `log_return` or `direction`."""
-    horizon: Count = 5
+    horizon: Sessions = 5
     """Sessions that the target covers."""
     log: bool | None = None
     """Natural logarithm of the realised variance; null for every other target."""
@@ -128,20 +132,20 @@ class WalkForwardConfig(Section):
 class EncoderConfig(Section):
     """How events become numbers."""
 
-    text_width: Count = 32
+    text_width: Width = 32
     """Width of the hashed text vector."""
 
 
 class NetworkConfig(Section):
     """Size of the attention network; the linear and the softmax twin share it."""
 
-    width: Count = 32
+    width: Width = 32
     """Width of a token; a multiple of heads."""
-    heads: Count = 4
+    heads: Width = 4
     """Attention heads."""
-    layers: Count = 2
+    layers: Layers = 2
     """Layers."""
-    feed_forward: Count = 64
+    feed_forward: Annotated[int, Field(ge=1, le=16_384)] = 64
     """Width of the layer between attention layers."""
     feature_map: Literal["elu1"] = "elu1"
     """Feature map of the linear twin."""
@@ -162,15 +166,15 @@ class NetworkConfig(Section):
 class TrainingConfig(Section):
     """How the two attention networks are trained."""
 
-    epochs: Count = 10
+    epochs: Rounds = 10
     """Most passes over the training entities."""
     learning_rate: PositiveFloat = 0.003
     """Step size of the optimiser."""
     weight_decay: NonNegativeFloat = 0.01
     """Pull of the weights towards zero."""
-    batch_entities: Count = 4
+    batch_entities: Rounds = 4
     """Entities in one optimiser step, each with its whole history."""
-    patience: Count = 6
+    patience: Rounds = 6
     """Epochs without a better validation loss before training stops."""
     gradient_clip: PositiveFloat = 1.0
     """Largest norm of a gradient."""
@@ -192,7 +196,7 @@ class EvaluationConfig(Section):
 class AuditConfig(Section):
     """How hard the leakage checks look."""
 
-    truncation_instants: Count = 5
+    truncation_instants: Rounds = 5
     """Instants in each fold at which forecasts are made again from data cut there."""
 
 
@@ -208,7 +212,7 @@ class LatencyConfig(Section):
         30_000,
     )
     """History lengths, in events."""
-    repeats: Count = 200
+    repeats: Rounds = 200
     """Timed repeats at each length."""
 
 
@@ -225,11 +229,11 @@ class QuickConfig(Section):
     """Validation span; null keeps that of walk_forward."""
     test_size: Size | None = None
     """Test span; null keeps that of walk_forward."""
-    epochs: Count = 8
+    epochs: Rounds = 8
     """Most epochs."""
-    truncation_instants: Count = 2
+    truncation_instants: Rounds = 2
     """Most truncation instants in each fold."""
     longest_history: Count = 3_000
     """Longest history whose latency is measured."""
-    repeats: Count = 100
+    repeats: Rounds = 100
     """Most timed repeats."""

@@ -28,6 +28,11 @@ from quantattn.study._values import (
 
 PACKAGED_PANELS: Final = ("us_equities",)
 PACKAGED_SERIES: Final = ("sp500_index", "sp500_ohlcv")
+MAX_WINDOW: Final = 25_200
+"""A century of sessions."""
+
+Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
+"""A trailing window, in bars."""
 
 
 class _Bars(Section):
@@ -90,9 +95,10 @@ class PriceSource(_Bars):
             extra = ("entity", "name", "open", "high", "low", "volume")
             given = [key for key in extra if getattr(self, key) is not None]
             if given:
+                verb, them = ("belongs", "it") if len(given) == 1 else ("belong", "them")
                 raise ValueError(
-                    f"{', '.join(given)} belong to a long file; with close: null the file is wide, so make "
-                    "them null"
+                    f"{', '.join(given)} {verb} to a long file; with close: null the file is wide, so make "
+                    f"{them} null"
                 )
         elif (self.entity is None) == (self.name is None):
             raise ValueError(
@@ -149,13 +155,13 @@ class MarketEvents(Section):
 
     k: PositiveFloat = 3.0
     """A move is a return beyond k trailing standard deviations."""
-    bar_windows: Annotated[tuple[Count, ...], LISTED, ASCENDING, Field(min_length=1)] = (5, 22, 66)
+    bar_windows: Annotated[tuple[Window, ...], LISTED, ASCENDING, Field(min_length=1)] = (5, 22, 66)
     """Windows of the bars' volatility features, in bars."""
-    volatility_window: Annotated[int, Field(ge=2)] = 22
+    volatility_window: Annotated[int, Field(ge=2, le=MAX_WINDOW)] = 22
     """Bars in the standard deviation that moves and regimes are measured by."""
-    extreme_window: Count = 252
+    extreme_window: Window = 252
     """Bars over which a high or low counts as extreme."""
-    regime_window: Count = 252
+    regime_window: Window = 252
     """Bars over which the quantiles of volatility are taken."""
     regime_quantiles: Annotated[tuple[Share, ...], LISTED, ASCENDING, Field(min_length=2, max_length=2)] = (
         0.2,

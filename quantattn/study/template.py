@@ -19,7 +19,8 @@ _HEADER: Final = """\
 #     quantattn run {file}
 #
 # Every key is written out with its default and may be left out, save name and the data files. Keys that
-# quantattn does not know are refused, and so are columns that a file does not have.
+# quantattn does not know are refused, and so are columns that a file does not have. Times without a zone
+# are refused until time_zone says which zone they are in.
 """
 
 _EXAMPLE: Final[dict[str, Any]] = {
@@ -34,7 +35,6 @@ _EXAMPLE: Final[dict[str, Any]] = {
                 "event_time": "published_at",
                 "entity": "entity",
                 "text": "headline",
-                "time_zone": "UTC",
             }
         ],
     },

@@ -31,7 +31,7 @@ from quantattn.pit import (
     market_events,
     realised_variance,
 )
-from quantattn.pit.timestamps import instants, is_visible
+from quantattn.pit.timestamps import instants, is_visible, nanoseconds_of
 from quantattn.walkforward import Fold, WalkForward
 from quantattn.walkforward.engine import fold_tokens, plan_units, run_folds
 from quantattn.walkforward.settings import NETWORKS, FoldSettings
@@ -58,6 +58,21 @@ def small_market_events(prices: PriceHistory) -> EventLog:
     """Market events with windows that a few months can fill."""
     return market_events(
         prices, bar_windows=(5, 22), k=2.0, volatility_window=5, extreme_window=10, regime_window=10
+    )
+
+
+def events_with_index(prices: PriceHistory) -> EventLog:
+    """The same with market-wide events, from an index whose bars are known when those of the prices are."""
+    index = random_prices(("INDEX",), seed=9)
+    known = int(nanoseconds_of(prices.frame["available_at"]).max()) if prices.frame.height else 0
+    return market_events(
+        prices,
+        index=index.cut(known + 1),
+        bar_windows=(5, 22),
+        k=2.0,
+        volatility_window=5,
+        extreme_window=10,
+        regime_window=10,
     )
 
 

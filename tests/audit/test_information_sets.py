@@ -10,7 +10,15 @@ import pytest
 from quantattn.audit import check_information_sets, check_visibility
 from quantattn.errors import InformationSetError
 from quantattn.evaluation import check_information_sets as refuse_different
-from tests.audit.pipeline import Pipeline, Ran, assert_sound, random_prices, run, session_clock
+from tests.audit.pipeline import (
+    Pipeline,
+    Ran,
+    assert_sound,
+    events_with_index,
+    random_prices,
+    run,
+    session_clock,
+)
 from tests.audit.tables import cell, with_time, with_value
 
 OTHER = "0" * 32
@@ -113,8 +121,9 @@ def test_no_forecasts_are_not_exercised(honest: Ran) -> None:
 
 @pytest.mark.parametrize("scope", ["entity", "entity+market"])
 def test_the_scope_is_recomputed_too(tmp_path: Path, scope: str) -> None:
-    pipeline = Pipeline(random_prices(), models=("mean", "har"), scope=scope)
+    pipeline = Pipeline(random_prices(), events=events_with_index, models=("mean", "har"), scope=scope)
     ran = run(pipeline, tmp_path)
+    assert ran.history.events["entity"].null_count() > 0
     assert check_information_sets(ran.forecasts, ran.dataset).verdict == "PASS"
 
 

@@ -25,6 +25,7 @@ from tests.audit.pipeline import (
     Pipeline,
     Ran,
     assert_sound,
+    events_with_index,
     log_variance,
     random_prices,
     run,
@@ -120,7 +121,7 @@ class TestHonest:
 
     @pytest.mark.parametrize("scope", ["entity", "entity+market"])
     def test_other_scopes_pass(self, prices: PriceHistory, tmp_path: Path, scope: str) -> None:
-        pipeline = Pipeline(prices, models=BASELINES, scope=scope)
+        pipeline = Pipeline(prices, events=events_with_index, models=BASELINES, scope=scope)
         assert _everything(run(pipeline, tmp_path).inputs()).verdict == "PASS"
 
     def test_several_seeds_pass(self, prices: PriceHistory, tmp_path: Path) -> None:
@@ -157,6 +158,11 @@ class TestNotExercised:
     def test_models_that_were_not_made_anew_lower_the_coverage(self, honest: Ran) -> None:
         check = _everything(honest.inputs(baselines=[]))
         assert (check.verdict, check.coverage["models"]) == ("PASS", 0.5)
+        check = check_truncation(honest.inputs(), instants_per_fold=1)
+        assert (check.verdict, check.coverage["entities forecast anew"]) == ("PASS", 1.0)
+        check = check_truncation(honest.inputs(folds=honest.folds[:1]), instants_per_fold=2)
+        # Two cuts replay two of three entities, though the baselines forecast all of them.
+        assert check.coverage["entities forecast anew"] == pytest.approx(2 / 3)
         check = _everything(honest.inputs(folds=honest.folds[:1]))
         assert (check.verdict, check.coverage["folds"]) == ("PASS", pytest.approx(1 / len(honest.folds)))
         check = _everything(honest.inputs(training=None))
@@ -291,6 +297,22 @@ class TestLeaksInTheModels:
         ran = run(Pipeline(prices, models=("linear",)), tmp_path)
         monkeypatch.undo()
         _failed(_everything(ran.inputs()), "target scale of linear seed 0 of fold 0")
+
+    def test_a_target_scale_that_leaks_in_a_later_fold_alone(
+        self, prices: PriceHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole = log_variance(prices, session_clock()).frame["y_true"].to_numpy()
+        calls: list[int] = []
+
+        def fit(target: Any) -> TargetScale:
+            calls.append(1)
+            return TargetScale.fit(whole if len(calls) == 2 else target)
+
+        monkeypatch.setattr("quantattn.walkforward.networks.TargetScale", SimpleNamespace(fit=fit))
+        ran = run(Pipeline(prices, models=("linear",)), tmp_path)
+        monkeypatch.undo()
+        faults = _failed(_everything(ran.inputs()), "target scale of linear seed 0 of fold 1")
+        assert "fold 0" not in faults
 
     @pytest.mark.parametrize(
         ("tamper", "parts"),

@@ -74,7 +74,7 @@ def test_no_difference_and_equivalent() -> None:
     )[0]
     assert told == (
         "Linear attention against softmax attention: no difference found (mean squared error 1 % lower, 95 % "
-        "interval -2.00 % to +0.00 %, p = 0.300); the two are equivalent within the declared margin of 2 % "
+        "interval −2.00 % to 0.00 %, p = 0.300); the two are equivalent within the declared margin of 2 % "
         "(p = 0.010)."
     )
 
@@ -99,7 +99,8 @@ def test_worse_is_called_worse_even_within_the_margin() -> None:
         comparisons(pair("linear", "softmax", 0.01, 0.02, "softmax better"), non_inferiority=margin()),
     )[0]
     assert told.startswith(
-        "Linear attention forecasts worse than softmax attention: mean squared error 1 % higher"
+        "Linear attention forecasts worse than softmax attention, by less than the declared margin: mean "
+        "squared error 1 % higher"
     )
     assert "not worse by the declared margin of 2 % (p = 0.010)" in told
 
@@ -112,7 +113,56 @@ def test_better_is_called_better() -> None:
     assert told.startswith(
         "Linear attention forecasts better than softmax attention: mean squared error 10 % lower"
     )
-    assert told.endswith("p < 0.001.")
+    assert told.endswith("p < 0.001; it is not worse by the declared margin of 2 % (p = 0.010).")
+
+
+def test_a_better_that_is_equivalent_is_told_as_small() -> None:
+    told = findings(
+        metrics(linear=0.99, softmax=1.0),
+        comparisons(
+            pair("linear", "softmax", -0.01, 0.002, "linear better"), non_inferiority=margin(equivalent=True)
+        ),
+    )[0]
+    assert told.startswith(
+        "Linear attention forecasts better than softmax attention, by less than the declared margin: mean "
+    )
+    assert told.endswith("; the two are equivalent within the declared margin of 2 % (p = 0.010).")
+
+
+@pytest.mark.parametrize(
+    ("linear", "softmax", "said"), [([0], [0], " (one seed)."), ([0, 1, 2], [0, 1, 2], " (3 seeds).")]
+)
+def test_seeds_are_counted(linear: list[int], softmax: list[int], said: str) -> None:
+    content = metrics(linear=0.99, softmax=1.0)
+    for one, seeds in zip(content["models"], (linear, softmax), strict=True):
+        one["seeds"] = seeds
+    told = findings(content, comparisons(pair("linear", "softmax", -0.01, 0.3, NONE)))[0]
+    assert told.endswith(said)
+
+
+def test_small_ends_and_large_shares_can_be_read() -> None:
+    row = pair("linear", "softmax", 0.0005, 0.02, "softmax better", low=0.00004, high=0.0009)
+    told = findings(metrics(linear=1.0, softmax=1.0), comparisons(row))[0]
+    assert "mean squared error 0.05 % higher, 95 % interval +0.004 % to +0.09 %" in told
+    large = pair("linear", "softmax", 1.2, 0.001, "softmax better", low=1.1, high=13.0)
+    told = findings(metrics(linear=2.2, softmax=1.0), comparisons(large))[0]
+    assert "mean squared error 120 % higher, 95 % interval +110 % to +1,300 %" in told
+
+
+def test_negative_r2_has_a_true_minus_sign() -> None:
+    told = findings(metrics(linear=1.2, mean=1.0), comparisons())[1]
+    assert told.startswith(
+        "Out-of-sample R² against the historical mean: linear attention −0.200 (−0.300 to "
+    )
+
+
+def test_without_attention_models_that_is_said() -> None:
+    told = findings(metrics(har=0.5, mean=1.0), comparisons())[1]
+    assert told == (
+        "Out-of-sample R² against the historical mean: HAR 0.500 (0.400 to 0.600). No attention model was "
+        "run; of the baselines HAR has the lowest mean squared error."
+    )
+    assert findings(metrics(har=0.5), comparisons())[1] == "No attention model was run, only HAR."
 
 
 def test_a_pair_reported_the_other_way_round_is_turned() -> None:
@@ -120,7 +170,7 @@ def test_a_pair_reported_the_other_way_round_is_turned() -> None:
         metrics(linear=0.9, softmax=1.0), comparisons(pair("softmax", "linear", 0.1, 0.001, "linear better"))
     )[0]
     assert (
-        "better than softmax attention: mean squared error 10 % lower, 95 % interval -11.00 % to -9.00 %"
+        "better than softmax attention: mean squared error 10 % lower, 95 % interval −11.00 % to −9.00 %"
         in told
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from quantattn.evaluation import absolute_error, qlike, squared_error
+from quantattn.evaluation.losses import qlike_of_variances
 
 
 def test_squared_and_absolute_error() -> None:
@@ -31,3 +32,17 @@ def test_qlike_of_a_perfect_forecast_is_zero_and_too_low_costs_more_than_too_hig
 
 def test_qlike_overflows_to_infinity_without_a_warning() -> None:
     assert np.isinf(qlike(2000.0, 0.0))
+
+
+def test_qlike_of_variances_takes_their_ratio() -> None:
+    found = qlike_of_variances([4e-4, 1e-4, 2e-4], [1e-4, 4e-4, 2e-4])
+    expected = [4.0 - math.log(4.0) - 1.0, 0.25 + math.log(4.0) - 1.0, 0.0]
+    assert found.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_qlike_of_variances_that_are_not_positive() -> None:
+    found = qlike_of_variances(
+        [0.0, -1.0, math.nan, 1.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0, -1.0, 0.0, math.nan]
+    )
+    assert np.isnan(found).tolist() == [True, True, True, False, False, True, True]
+    assert np.isposinf(found).tolist() == [False, False, False, True, True, False, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ LINEAR = [[1.0, 3.0, 4.0], [1.0, -1.0, 2.0], [2.0, 0.0, -1.0]]
 MEAN = [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
 
 
-def of(result: dict, model: str) -> dict:
+def of(result: dict[str, Any], model: str) -> Any:
     return next(one for one in result["models"] if one["model"] == model)
 
 
-def values(result: dict, model: str) -> dict:
+def values(result: dict[str, Any], model: str) -> dict[str, Any]:
     return {name: found["value"] for name, found in of(result, model)["metrics"].items()}
 
 
@@ -38,6 +39,31 @@ def test_metrics_by_hand() -> None:
     losses = [[0, -1, 0], [-1, 0, 1], [0, 2, -1]]
     expected = sum(sum(math.exp(d) - d - 1 for d in row) / 3 for row in losses) / 3
     assert linear["qlike"] == pytest.approx(expected)
+
+
+def test_qlike_of_a_variance_that_is_no_logarithm() -> None:
+    y, y_pred = [[4e-4, 1e-4], [2e-4, 0.0]], [[1e-4, 1e-4], [4e-4, 3e-4]]
+    frame = table(y, {"linear": {0: y_pred}, "mean": {0: [[1e-4, 1e-4], [1e-4, -1e-4]]}})
+    result = metrics_table(frame, target="y", kind="variance", log=False)
+    # Times: the mean of a ratio of 4 and of 1; a ratio of 1/2 alone, for a variance of 0 has no loss.
+    expected = ((4.0 - math.log(4.0) - 1.0) / 2 + (0.5 + math.log(2.0) - 1.0)) / 2
+    assert values(result, "linear")["qlike"] == pytest.approx(expected)
+    assert of(result, "linear")["by_fold"][0]["metrics"]["qlike"] == pytest.approx(expected)
+    assert (
+        values(result, "linear")["mse"]
+        == values(metrics_table(frame, target="y", kind="variance"), "linear")["mse"]
+    )
+
+
+def test_qlike_is_null_where_a_forecast_variance_is_not_positive() -> None:
+    y = [[4e-4, 1e-4], [2e-4, 1e-4]]
+    frame = table(y, {"linear": {0: [[1e-4, 1e-4], [4e-4, 0.0]]}, "mean": {0: y}}, folds=[0, 1])
+    result = metrics_table(frame, target="y", kind="variance", log=False)
+    assert of(result, "linear")["metrics"]["qlike"] == {"value": None, "low": None, "high": None}
+    assert of(result, "linear")["by_seed"][0]["metrics"]["qlike"] is None
+    by_fold = [one["metrics"]["qlike"] for one in of(result, "linear")["by_fold"]]
+    assert by_fold == [pytest.approx((4.0 - math.log(4.0) - 1.0) / 2), None]
+    assert values(result, "mean")["qlike"] == 0.0
 
 
 def test_times_count_alike_however_many_entities_they_have() -> None:

@@ -88,6 +88,35 @@ def test_last_sessions_equal_a_loop_over_the_days(every: str) -> None:
     assert [stamp.date() for stamp in clock.times] == kept
 
 
+@pytest.mark.parametrize(
+    ("every", "start", "end", "kept"),
+    [
+        # Closed from Tuesday 2001-09-11 on, which nobody knew on Monday.
+        ("week", "2001-09-04", "2001-09-21", [date(2001, 9, 7), date(2001, 9, 21)]),
+        # Closed on Monday 2012-10-29 and on Tuesday: the Friday of that week took place.
+        ("week", "2012-10-22", "2012-11-02", [date(2012, 10, 26), date(2012, 11, 2)]),
+        # Closed on Friday 2004-06-11 for a state funeral, announced in the week before.
+        ("week", "2004-06-01", "2004-06-18", [date(2004, 6, 4), date(2004, 6, 18)]),
+        ("month", "2012-10-01", "2012-11-30", [date(2012, 10, 31), date(2012, 11, 30)]),
+    ],
+)
+def test_closures_out_of_schedule_do_not_move_the_last_session(
+    every: Any, start: str, end: str, kept: list[date]
+) -> None:
+    clock = ForecastClock.sessions(start=start, end=end, every=every)
+    assert [stamp.date() for stamp in clock.times] == kept
+
+
+def test_no_forecast_in_a_period_that_unscheduled_closures_end() -> None:
+    with pytest.raises(UsageError, match="no week"):
+        ForecastClock.sessions(start="2001-09-10", end="2001-09-16", every="week")
+
+
+def test_an_offset_does_not_wrap_around_the_range() -> None:
+    with pytest.raises(TimestampError, match=r"offset of 90000 days .* out of the range"):
+        ForecastClock.sessions(start="2020-01-02", end="2020-01-03", offset="90000D")
+
+
 def test_another_calendar() -> None:
     clock = ForecastClock.sessions("XLON", start="2019-12-23", end="2019-12-27", offset="0s")
     assert told(clock) == [

@@ -399,3 +399,16 @@ def test_the_order_of_the_rows_does_not_matter():
         log = read(rows[order], features=["f"])
         assert log.fingerprint == expected.fingerprint
         assert log.reject_counts == expected.reject_counts
+
+
+@pytest.mark.parametrize("identifier", [1e300, float("inf"), -float("inf"), 2.0**53])
+def test_floats_that_name_no_one_integer_are_no_event_ids(identifier):
+    frame = pl.DataFrame({"t": ["2019-01-02T12:00:00Z"] * 2, "id": [identifier, 2.0]})
+    with pytest.raises(EventDataError, match="column 'id' has type Float64 with values such as"):
+        EventLog.from_frame(frame, event_time="t", event_id="id")
+
+
+def test_whole_floats_name_integers_up_to_where_floats_stay_apart():
+    frame = pl.DataFrame({"t": ["2019-01-02T12:00:00Z"] * 2, "id": [2.0**53 - 1, 2.0]})
+    log = EventLog.from_frame(frame, event_time="t", event_id="id")
+    assert log.frame["event_id"].to_list() == ["2", "9007199254740991"]

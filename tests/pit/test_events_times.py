@@ -231,18 +231,26 @@ def test_naive_midnights_throughout_are_dates_when_a_zone_is_declared():
     assert read(*text, time_zone=NEW_YORK)[0] == ("2024-11-22T05:00:00", "2024-11-25T14:30:00")
 
 
-def test_a_naive_midnight_among_other_times_is_a_time():
-    assert read("2024-11-22 00:00:00", "2024-11-22 00:00:00.000000001", time_zone=NEW_YORK) == [
-        exactly("2024-11-22T05:00:00"),
-        exactly("2024-11-22T05:00:00.000000001"),
-    ]
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_naive_midnight_is_a_date_whatever_the_other_rows_hold(typed):
+    stamps = ["2024-11-22 00:00:00", "2024-11-22 00:00:00.000000001", "2024-05-06 13:02:00"]
+    frame = pl.DataFrame({"t": np.array(stamps, dtype="datetime64[ns]") if typed else stamps})
+    times = [exactly("2024-11-22T05:00:00.000000001"), exactly("2024-05-06T17:02:00")]
+    assert read(frame, time_zone=NEW_YORK) == [("2024-11-22T05:00:00", "2024-11-25T14:30:00"), *times]
+    assert read(frame, time_zone=NEW_YORK, date_only="reject") == ["date_only", *times]
+
+
+def test_a_later_row_does_not_make_earlier_events_known_earlier():
+    days = [f"2019-{month:02d}-{day:02d} 00:00:00" for month in range(1, 7) for day in range(1, 28, 3)]
+    alone = read(*days, time_zone=NEW_YORK)
+    assert read(*days, "2024-05-06 13:02:00", time_zone=NEW_YORK)[:-1] == alone
 
 
 @pytest.mark.parametrize("zone", ["UTC", NEW_YORK])
-def test_zoned_midnights_throughout_are_taken_at_their_word_with_a_warning(zone):
+def test_zoned_midnights_are_taken_at_their_word_with_a_warning(zone):
     days = pl.DataFrame({"t": [datetime(2024, 1, day, tzinfo=ZoneInfo(zone)) for day in range(1, 11)]})
     with pytest.warns(
-        UserWarning, match="every zoned stamp of column 't' is a midnight.*cast the column to Date"
+        UserWarning, match="most zoned stamps of column 't' are midnights.*cast the column to Date"
     ):
         log = EventLog.from_frame(days, event_time="t")
     assert (log.frame["available_at"] == days["t"].dt.convert_time_zone("UTC")).all()
@@ -252,6 +260,40 @@ def test_zoned_midnights_throughout_are_taken_at_their_word_with_a_warning(zone)
         EventLog.from_frame(later, event_time="t")
         EventLog.from_frame(days.head(9), event_time="t")
         EventLog.from_frame(later.with_columns(day=days["t"]), event_time="day", available_at="t")
+
+
+def zoned_days(count, form):
+    days = [datetime(2024, 3, day, tzinfo=ZoneInfo(NEW_YORK)) for day in range(1, count + 1)]
+    if form == "pandas":
+        return pd.DataFrame({"t": pd.DatetimeIndex(days)})
+    if form == "UTC":
+        return pl.DataFrame({"t": [day.astimezone(UTC) for day in days]})
+    return pl.DataFrame({"t": [day.isoformat() for day in days]})
+
+
+@pytest.mark.parametrize("form", ["text", "pandas", "UTC"])
+def test_local_midnights_are_warned_of_however_they_are_written(form):
+    with pytest.warns(UserWarning, match="most zoned stamps of column 't' are midnights"):
+        EventLog.from_frame(zoned_days(10, form), event_time="t")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EventLog.from_frame(zoned_days(9, form), event_time="t")
+
+
+def test_pandas_midnights_of_another_zone_than_the_exchanges_are_warned_of():
+    days = pd.date_range("2024-06-01", periods=10, tz="Europe/London")
+    with pytest.warns(UserWarning, match="midnights"):
+        EventLog.from_frame(pd.DataFrame({"t": days}), event_time="t")
+
+
+@pytest.mark.parametrize(("clocked", "warned"), [(1, True), (9, True), (10, False)])
+def test_clocked_rows_silence_the_warning_only_from_half_of_the_rows_on(clocked, warned):
+    days = [f"2024-01-{day:02d}T00:00:00-05:00" for day in range(1, 11)]
+    times = [f"2024-05-{day:02d}T13:02:00-04:00" for day in range(1, clocked + 1)]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        EventLog.from_frame(pl.DataFrame({"t": days + times}), event_time="t")
+    assert bool(heard) == warned
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])

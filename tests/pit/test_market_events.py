@@ -356,6 +356,7 @@ def test_no_prices_give_no_events() -> None:
         ({"drawdown_levels": (0.1, 0.05)}, "drawdown_levels"),
         ({"drawdown_levels": (5.0,)}, "drawdown_levels"),
         ({"latency": "-1s"}, "latency='-1s'"),
+        ({"latency": "90000D"}, "latency='90000D' is longer than 3650 days"),
     ],
 )
 def test_impossible_rules_are_refused(options: dict[str, Any], words: str) -> None:
@@ -367,3 +368,9 @@ def test_an_index_is_one_entity() -> None:
     prices = price_history({"A": [1.0, 2.0], "B": [1.0, 2.0]})
     with pytest.raises(PriceDataError, match="index holds 2 entities"):
         market_events(prices, index=prices)
+
+
+def test_prices_at_the_ends_of_their_range_have_words() -> None:
+    closes = [1e-100, 1e100] * 40
+    log = market_events(price_history({"A": closes}, start="2019-01-02"), **SMALL)
+    assert log.frame.filter(kind="bar").height == len(closes)

@@ -218,6 +218,7 @@ def bad(column: str, value: Any, row: int = 2) -> pl.DataFrame:
         (TABLE, {"entity": None}, UsageError, r"needs name="),
         (TABLE, {"name": "A"}, UsageError, r"entity=None"),
         (TABLE, {"latency": "-1s"}, UsageError, r"latency='-1s' is negative"),
+        (TABLE, {"latency": "90000D"}, UsageError, r"latency='90000D' is longer than 3650 days"),
         (TABLE, {"latency": "soon"}, TimestampError, r"latency='soon'"),
         (TABLE, {"calendar": "MOON"}, CalendarError, r"calendar='MOON' is unknown"),
         ([1, 2], {}, PriceDataError, r"frame is a list"),
@@ -334,3 +335,26 @@ def test_rows_of_an_unknown_entity() -> None:
 def test_session_numbers_count_the_sessions_of_the_calendar() -> None:
     history = price_history({"A": [1.0, None, 2.0], "B": [None, 1.0]}, gaps="drop")
     assert history.session_numbers.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("price", [1e-320, 1e-101, 1e101, 1e300])
+def test_prices_too_small_or_large_for_their_changes_are_refused(price: float) -> None:
+    frame = pl.DataFrame({"date": [date(2019, 11, 26), date(2019, 11, 27)], "close": [100.0, price]})
+    with pytest.raises(PriceDataError, match=r"column 'close' is outside 1e-100 to 1e100.*drop or correct"):
+        PriceHistory.from_frame(frame, session="date", entity=None, name="A")
+
+
+def test_no_entity_is_called_as_market_wide_events_are_marked() -> None:
+    frame = pl.DataFrame({"date": [date(2019, 11, 26)] * 2, "entity": ["A", "*"], "close": [1.0, 2.0]})
+    with pytest.raises(PriceDataError, match=r"'\*', which marks market-wide events"):
+        PriceHistory.from_frame(frame, session="date")
+    with pytest.raises(PriceDataError, match=r"name=' \* ' marks market-wide events"):
+        PriceHistory.from_frame(frame.head(1), session="date", entity=None, name=" * ")
+
+
+def test_a_latency_does_not_wrap_around_the_range() -> None:
+    frame = pl.DataFrame({"date": [date(2255, 1, 1)], "close": [1.0]})
+    with pytest.raises(TimestampError, match=r"latency of 3650 days .* out of the range"):
+        PriceHistory.from_frame(
+            frame, session="date", entity=None, name="A", calendar="24/7", latency="3650D"
+        )

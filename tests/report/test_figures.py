@@ -79,8 +79,8 @@ def test_long_text_is_fitted() -> None:
 def test_time_line_is_to_scale_and_purged_spans_can_be_seen(run: RunResults) -> None:
     elements = _elements(timeline_figure(run.manifest.folds))
     bars = {e.text: e for e in elements if e.tag == "rect" and e.text.startswith("Fold")}
-    train = bars["Fold 0, train: 7 Jan 2000 to 19 Dec 2008"]
-    test = bars["Fold 0, test: 8 Jan 2010 to 30 Dec 2011"]
+    train = bars["Fold 1, train: 7 Jan 2000 to 19 Dec 2008"]
+    test = bars["Fold 1, test: 8 Jan 2010 to 30 Dec 2011"]
     # 3,269 days of training and 721 days of test in one scale.
     ratio = float(train.attributes["width"]) / float(test.attributes["width"])
     assert ratio == pytest.approx(3_269 / 721, rel=0.005)
@@ -97,7 +97,7 @@ def test_time_line_is_to_scale_and_purged_spans_can_be_seen(run: RunResults) -> 
 def test_close_up_shows_the_fit_time_at_the_start_of_the_test(run: RunResults) -> None:
     elements = _elements(timeline_figure(run.manifest.folds))
     (fit,) = _with(elements, "path", "fit-line")
-    last_test = [e for e in elements if e.tag == "rect" and e.text.startswith("Fold 2, test")][-1]
+    last_test = [e for e in elements if e.tag == "rect" and e.text.startswith("Fold 3, test")][-1]
     (x, _), _ = _points(fit)
     assert x == pytest.approx(float(last_test.attributes["x"]), abs=0.2)
 

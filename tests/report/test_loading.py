@@ -14,7 +14,9 @@ from quantattn.report.loading import load_run
 from tests.report.conftest import MakeRun
 from tests.report.synthetic import read, write
 
-REMEDY = "run the study again with 'quantattn run --resume'"
+OUT = "quantattn run --out runs/market-history"
+REMEDY = f"run '{OUT} --resume' again to write it whole"
+UNKNOWN = "run the study again with --resume and the same --out to write it whole"
 
 
 def test_whole_run(make_run: MakeRun) -> None:
@@ -42,7 +44,29 @@ def test_whole_run(make_run: MakeRun) -> None:
 def test_missing_file_is_named(make_run: MakeRun, name: str) -> None:
     run = make_run()
     (run / name).unlink()
-    with pytest.raises(CheckpointError, match=re.escape(f"{run / name}: the file is missing; {REMEDY}")):
+    # The manifest, which names the command, is the last file that a run writes.
+    remedy = UNKNOWN if name == "manifest.json" else REMEDY
+    with pytest.raises(CheckpointError, match=re.escape(f"{run / name}: the file is missing; {remedy}")):
+        load_run(run)
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [
+        (f"{OUT} --resume", REMEDY),
+        (["quantattn", "run", "--out", "a b"], "run 'quantattn run --out 'a b' --resume' again"),
+        (None, "run the study again with --resume and the same --out"),
+        ("", "run the study again with --resume and the same --out"),
+        (3, "run the study again with --resume and the same --out"),
+    ],
+)
+def test_remedy_names_the_command_where_it_is_known(make_run: MakeRun, command: object, remedy: str) -> None:
+    run = make_run()
+    manifest = read(run / "manifest.json")
+    manifest["command"] = command
+    write(run / "manifest.json", manifest)
+    (run / "metrics.json").unlink()
+    with pytest.raises(CheckpointError, match=re.escape(remedy)):
         load_run(run)
 
 

@@ -125,7 +125,7 @@ def test_non_inferiority_is_said_and_drawn(variance_page: Page) -> None:
 def test_folds_information_sets_and_audit(variance_page: Page) -> None:
     folds = variance_page.table("Spans of forecast times")
     assert folds[1] == [
-        "Fold 0",
+        "Fold 1",
         "7 Jan 2000 to 19 Dec 2008 1,872 rows",
         "2 Jan 2009 to 25 Dec 2009 208 rows",
         "just before 8 Jan 2010, 20:45 UTC",

@@ -276,3 +276,96 @@ def test_extreme_figures_still_give_a_page(make_run: MakeRun, extreme: float) ->
 def test_few_and_many_folds(make_run: MakeRun, folds: int) -> None:
     page = _page(make_run(models=("linear", "softmax"), entities=("A",), folds=folds, years=1))
     assert len(page.table("Spans of forecast times")) == 1 + folds
+
+
+def test_a_reduced_study_says_so_first(make_run: MakeRun) -> None:
+    run = make_run()
+    assert _page(run).all("p", "banner") == []
+    _change(run, "manifest.json", quick=True)
+    (banner,) = _page(run).all("p", "banner")
+    # Without a start in the study, the training starts on the first fold's first day.
+    assert banner.text == (
+        "Reduced study (--quick): 4 instruments from 7 Jan 2000 on; for a first look, not for conclusions"
+    )
+    (run / "study.yaml").write_text("data:\n  start: 2011-02-03\n", encoding="utf-8")
+    assert "4 instruments from 3 Feb 2011 on;" in _page(run).by_id("answer").text
+
+
+@pytest.mark.parametrize(
+    ("interval", "head"),
+    [("0.9", "Coverage %, nominal 90 %"), ("0.975", "Coverage %, nominal 97.5 %"), ("no", "Coverage %")],
+)
+def test_coverage_stands_beside_its_nominal_level(make_run: MakeRun, interval: str, head: str) -> None:
+    run = make_run()
+    (run / "study.yaml").write_text(f"training:\n  interval: {interval}\n", encoding="utf-8")
+    assert _page(run).table("Quality of the test forecasts")[0][-1] == head
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "- 1", "training: 3", "a: 2020-99-99", "training: {interval: 2.0}"]
+)
+def test_a_study_that_tells_nothing_adds_nothing(make_run: MakeRun, text: str) -> None:
+    run = make_run()
+    (run / "study.yaml").write_text(text, encoding="utf-8")
+    assert _page(run).table("Quality of the test forecasts")[0][-1] == "Coverage %"
+
+
+def test_refused_events_stand_among_the_facts(make_run: MakeRun) -> None:
+    run = make_run()
+    assert "Refused" not in _page(run).by_id("answer").text
+    manifest = read(run / "manifest.json")
+    manifest["events"]["rejected"] = {"duplicate": 5, "naive_time": 1500, "empty": 0}
+    write(run / "manifest.json", manifest)
+    said = "Refused 1,505 rows of events refused (naive_time 1,500, duplicate 5)"
+    assert said in _page(run).by_id("answer").text
+
+
+def test_the_best_baseline_is_a_key_figure(make_run: MakeRun) -> None:
+    run = make_run()
+    metrics = read(run / "metrics.json")
+    for entry in metrics["models"]:
+        if entry["model"] == "ewma":
+            entry["metrics"]["r2_oos"].update(value=0.4793, low=0.46, high=0.49)
+    write(run / "metrics.json", metrics)
+    (strip,) = _page(run).all("dl", "strip")
+    assert "R² EWMA 0.479" in strip.text
+    assert "HAR" not in strip.text
+
+
+def test_latency_says_what_it_leaves_out(make_run: MakeRun) -> None:
+    said = _page(make_run()).by_id("latency").text
+    assert (
+        "Not in these times: receiving an event, encoding its text and gathering its as-of features." in said
+    )
+    assert "Where a history is longer than the entity's own, its events are repeated." in said
+    without = _page(make_run("without", latency=False)).by_id("latency").text
+    assert "Not in these times" not in without
+
+
+def test_a_crossover_is_marked_only_where_the_curves_cross(make_run: MakeRun) -> None:
+    assert "crossover 64" not in _page(make_run("first", crossover=64)).by_id("latency").text
+    assert "crossover 65" in _page(make_run("next", crossover=65)).by_id("latency").text
+
+
+def test_p_values_are_said_not_to_be_adjusted(make_run: MakeRun) -> None:
+    note = "The p values are not adjusted for multiple comparisons."
+    assert note in _page(make_run()).by_id("comparisons").text
+
+
+def test_folds_are_counted_from_one_in_the_evidence_too(make_run: MakeRun) -> None:
+    run = make_run()
+    audit = read(run / "audit.json")
+    audit["checks"][0].update(summary="Of fold 0 and fold 9.", evidence={"fold 2": "early", "fold": 3})
+    write(run / "audit.json", audit)
+    said = _page(run).by_id("audit").text
+    assert "Of fold 1 and fold 10." in said
+    assert "fold 3 early" in said
+    assert "fold 4" in said
+
+
+def test_no_line_breaks_between_a_figure_and_its_unit(make_run: MakeRun) -> None:
+    run = make_run()
+    _change(run, "findings.json", headline="Read in 8.1 µs, 26 % of it, p = 0.010", findings=["30 s each"])
+    html = render_report(run)
+    assert "Read in 8.1\xa0µs, 26\xa0% of it, p\xa0=\xa00.010" in html
+    assert "30\xa0s each" in html

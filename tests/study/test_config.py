@@ -37,10 +37,13 @@ def test_the_default_study_is_the_one_the_documentation_promises() -> None:
     assert study.walk_forward.expand_train
     assert study.walk_forward.val_size == 52
     assert study.walk_forward.purged_size == "label"
-    # 1,200 weeks from 2000 to 2022 leave (1200 - 416) / 156 = 5.03 test blocks
-    assert (study.walk_forward.train_size, study.walk_forward.test_size) == (416, 156)
+    # 1,200 weeks from 2000 to 2022 leave (1200 - 416) / 196 = 4 test blocks
+    assert (study.walk_forward.train_size, study.walk_forward.test_size) == (416, 196)
     assert study.walk_forward.reduce_test
-    assert study.models == ("linear", "softmax", "mean", "ewma", "har", "gradient_boosting")
+    assert study.models == ("linear", "softmax", "mean", "ewma", "har", "ridge", "gradient_boosting")
+    assert study.encoder.text_width == 32
+    assert study.latency.histories == (100, 300, 1000, 3000, 10000, 30000)
+    assert study.latency.repeats == 200
 
 
 def test_the_returns_study_differs_in_its_target_alone() -> None:
@@ -135,12 +138,15 @@ class TestQuick:
     def test_the_packaged_studies_become_smaller(self, name: str) -> None:
         full = find_study(name)
         quick = full.quick()
-        assert quick.data.max_entities == 6
+        assert quick.data.max_entities == 8
+        assert quick.data.start == date(2011, 1, 1)
+        splits = quick.walk_forward
+        assert (splits.train_size, splits.val_size, splits.test_size) == (208, 52, 104)
         assert full.data.start is not None
         assert quick.data.start is not None
         assert quick.data.start > full.data.start
         assert quick.training.epochs < full.training.epochs
-        assert quick.latency.histories == (100, 1000)
+        assert quick.latency.histories == (100, 300, 1000, 3000)
         assert quick.latency.repeats < full.latency.repeats
         assert (quick.name, quick.models, quick.seeds) == (full.name, full.models, full.seeds)
         # At least two test blocks in the weeks from the quick start to the end of 2022.

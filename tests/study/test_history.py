@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from quantattn.study.history import (
     Sources,
     bar_table,
     build_dataset,
+    build_events,
     load_sources,
     rebuild_dataset,
     target_description,
@@ -181,8 +183,12 @@ class TestSources:
         gap = (pl.col("entity") == "BEE") & (pl.col("date") == date(2021, 9, 1))
         write_own_files(tmp_path, prices=prices_table().filter(~gap))
         study = own_study(tmp_path)
-        with pytest.raises(PriceDataError, match="BEE"):
+        with pytest.raises(PriceDataError, match="BEE") as caught:
             load_sources(study)
+        message = str(caught.value)
+        assert message.startswith(f"data.prices ({tmp_path / 'prices.csv'}): 1 bars are missing")
+        assert "set data.gaps: drop to" in message
+        assert "gaps='drop'" not in message
         dropping = own_study(tmp_path, data={"gaps": "drop"})
         sources = load_sources(dropping)
         assert sources.prices.gaps.rows() == [("BEE", date(2021, 9, 1))]
@@ -207,8 +213,8 @@ class TestSources:
         stranger = events_table().head(3).with_columns(ticker=pl.lit("COW"))
         write_own_files(tmp_path, events=pl.concat([events_table(), stranger]))
         study = own_study(tmp_path)
-        with pytest.raises(PriceDataError, match="COW"):
-            build_dataset(study, load_sources(study))
+        with pytest.raises(PriceDataError, match=r"data\.events\[0\]\.entity: .*COW.* in data\.entities"):
+            load_sources(study)
         chosen = own_study(tmp_path, data={"entities": list(TICKERS)})
         assert build_dataset(chosen, load_sources(chosen)).entities == TICKERS
 
@@ -218,11 +224,96 @@ class TestSources:
         with pytest.raises(EventDataError, match="BEE"):
             build_dataset(study, load_sources(study))
 
+    def test_a_fault_in_the_index_names_its_file(self, tmp_path: Path) -> None:
+        bars = prices_table(("INDEX",)).drop("entity").filter(pl.col("date") != date(2021, 9, 1))
+        write_own_files(tmp_path)
+        bars.write_csv(tmp_path / "index.csv")
+        with pytest.raises(PriceDataError) as caught:
+            load_sources(own_study(tmp_path, data={"index": "index.csv"}))
+        assert str(caught.value).startswith(f"data.index ({tmp_path / 'index.csv'}): ")
+
     def test_too_short_a_history_has_no_sample(self, tmp_path: Path) -> None:
         write_own_files(tmp_path, prices=prices_table().filter(pl.col("date") < date(2021, 1, 12)))
         study = own_study(tmp_path)
         with pytest.raises(LabelError, match="no sample"):
             build_dataset(study, load_sources(study))
+
+
+def _with_own(folder: Path, *, kind: str = "news", feature: str = "score", **data: Any) -> Study:
+    """A study of own prices and of own events that have a kind and one feature."""
+    events = events_table().with_columns(sort=pl.lit(kind)).rename({"score": feature})
+    write_own_files(folder, events=events)
+    source = {
+        "path": "events.csv",
+        "event_time": "published",
+        "entity": "ticker",
+        "kind": "sort",
+        "features": [feature],
+        "time_zone": "America/New_York",
+    }
+    return own_study(folder, data={"events": [source], **data}, models=["linear", "mean"])
+
+
+_KINDS = (
+    "bar",
+    "move",
+    "high_52w",
+    "low_52w",
+    "volatility_regime",
+    "index_move",
+    "index_volatility_regime",
+    "index_drawdown",
+)
+_FEATURES = (
+    "log_return",
+    "log_rv_1",
+    "log_rv_7",
+    "distance_high",
+    "distance_low",
+    "market_log_return",
+    "market_log_rv_22",
+    "market_drawdown",
+    "magnitude",
+)
+
+
+class TestOwnEventsBesideThoseOfPrices:
+    """Own events must not pass for the bars that baselines read."""
+
+    @pytest.mark.parametrize("kind", _KINDS)
+    def test_a_kind_that_prices_give_is_refused(self, tmp_path: Path, kind: str) -> None:
+        with pytest.raises(DataError) as caught:
+            load_sources(_with_own(tmp_path, kind=kind))
+        message = str(caught.value)
+        for part in ("data.events[0].kind", "'sort'", str(tmp_path / "events.csv"), repr(kind), "rename"):
+            assert part in message
+
+    @pytest.mark.parametrize("feature", _FEATURES)
+    def test_a_feature_that_prices_give_is_refused(self, tmp_path: Path, feature: str) -> None:
+        with pytest.raises(DataError) as caught:
+            load_sources(_with_own(tmp_path, feature=feature))
+        message = str(caught.value)
+        for part in ("data.events[0].features[0]", str(tmp_path / "events.csv"), repr(feature), "rename"):
+            assert part in message
+
+    @pytest.mark.parametrize(("kind", "feature"), [("bars", "log_returns"), ("news", "market_cap")])
+    def test_names_that_are_only_alike_leave_the_bars_as_they_are(
+        self, tmp_path: Path, kind: str, feature: str
+    ) -> None:
+        study = _with_own(tmp_path, kind=kind, feature=feature)
+        assert bar_table(build_dataset(study, load_sources(study))).height == prices_table().height
+
+    def test_without_market_events_every_name_is_free(self, tmp_path: Path) -> None:
+        study = _with_own(tmp_path, kind="bar", feature="log_return", market_events=False)
+        assert set(load_sources(study).own_events[0].frame["kind"]) == {"bar"}
+
+    def test_nothing_that_prices_give_is_missing_from_the_lists(self) -> None:
+        study = packaged_study(data={"entities": ["AAPL"], "start": "2007-01-01"})
+        events = build_events(study, load_sources(study))
+        assert set(events.frame["kind"]) == set(_KINDS)
+        assert {re.sub(r"\d+", "#", name) for name in events.features} == {
+            re.sub(r"\d+", "#", name) for name in _FEATURES
+        }
 
 
 class TestBars:

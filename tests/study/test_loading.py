@@ -137,7 +137,43 @@ def test_an_absolute_path_stays(write: Write, folder: Path) -> None:
         # values out of range
         (_with("training: {epochs: 0}\n"), "training.epochs: 0 came where 1 or more is needed"),
         (_with("training: {learning_rate: 0}\n"), "training.learning_rate: 0 came where more than 0"),
-        (_with("network: {dropout: 1.0}\n"), "network.dropout: 1.0 came where less than 1"),
+        (_with("evaluation: {alpha: 1.0}\n"), "evaluation.alpha: 1.0 came where less than 1"),
+        (_with("target: {horizon: 2521}\n"), "target.horizon: 2521 came where 2520 or less"),
+        (_with("target: {horizon: 3000000000}\n"), "target.horizon: 3000000000 came where 2520 or less"),
+        (_with(f"target: {{horizon: {10**24}}}\n"), "target.horizon: 1000000000000000000000000 came where"),
+        (_with("target: {horizon: 1e23}\n"), "target.horizon: 1e+23 came where a whole number"),
+        (_with("target: {horizon: 1.0e+23}\n"), "target.horizon: 1e+23 came where"),
+        (_with("encoder: {text_width: 4097}\n"), "encoder.text_width: 4097 came where 4096 or less"),
+        (_with("network: {width: 4100}\n"), "network.width: 4100 came where 4096 or less"),
+        (_with("network: {heads: 4097}\n"), "network.heads: 4097 came where 4096 or less"),
+        (_with("network: {layers: 65}\n"), "network.layers: 65 came where 64 or less"),
+        (_with("network: {feed_forward: 16385}\n"), "network.feed_forward: 16385 came where 16384 or less"),
+        (_with("training: {epochs: 100001}\n"), "training.epochs: 100001 came where 100000 or less"),
+        (_with("training: {batch_entities: 3000000000}\n"), "training.batch_entities: 3000000000 came where"),
+        (_with("training: {patience: 3000000000}\n"), "training.patience: 3000000000 came where"),
+        (_with("audit: {truncation_instants: 3000000000}\n"), "audit.truncation_instants: 3000000000 came"),
+        (
+            _with("latency: {histories: [10000001]}\n"),
+            "latency.histories[0]: 10000001 came where 10000000 or",
+        ),
+        (_with("latency: {repeats: 100001}\n"), "latency.repeats: 100001 came where 100000 or less"),
+        (_with("quick_run: {epochs: 3000000000}\n"), "quick_run.epochs: 3000000000 came where"),
+        (_with("walk_forward: {train_size: 10000001}\n"), "train_size: more than 10000000 forecast times"),
+        (_with("walk_forward: {purged_size: 3000000000}\n"), "purged_size: 3000000000 is neither"),
+        (_with(f"seeds: {list(range(1001))}\n"), "came where a list of at most 1000"),
+        (_data("max_entities: 3000000000"), "data.max_entities: 3000000000 came where 10000000 or less"),
+        (
+            _data("market_events: {regime_window: 25201}"),
+            "data.market_events.regime_window: 25201 came where 25200 or less",
+        ),
+        # texts that no file can hold
+        (_with('description: "a\\ud800"\n'), "description: 'a\\ud800' has a lone surrogate"),
+        (_data('entities: ["\\udc80"]'), "data.entities[0]: '\\udc80' has a lone surrogate"),
+        (_prices('{source: prices.csv, close: "\\udfff"}'), "data.prices.close: '\\udfff' has a lone"),
+        (
+            'name: "\\ud800"\ndata: {prices: packaged:us_equities}\n',
+            "name: '\\ud800' cannot name a run folder",
+        ),
         (_with("evaluation: {confidence: 95}\n"), "evaluation.confidence: 95 came where less than 1"),
         (_with("seeds: [-1]\n"), "seeds[0]: -1 came where 0 or more"),
         (_with("seeds: [2147483648]\n"), "seeds[0]: 2147483648 came where 2147483647 or less"),
@@ -191,6 +227,10 @@ def test_an_absolute_path_stays(write: Write, folder: Path) -> None:
             "study: models ['ewma', 'har'] read the volatility of the bar events",
         ),
         (
+            _data("scope: market"),
+            "study: models ['ewma', 'har'] read the bars of each instrument, which data.scope: market leaves",
+        ),
+        (
             _data(
                 "market_events: false\n  index: packaged:sp500_index\n"
                 "  events: [{path: events.csv, event_time: published_at}]"
@@ -209,7 +249,7 @@ def test_an_absolute_path_stays(write: Write, folder: Path) -> None:
         (_prices("{source: prices.csv, entity: entity, name: AAA}"), "both are given"),
         (
             _prices("{source: prices.csv, close: null, entity: entity}"),
-            "data.prices: entity belong to a long file",
+            "data.prices: entity belongs to a long file; with close: null the file is wide, so make it null",
         ),
         (_prices("{source: prices.csv, close: null, name: AAA, low: l}"), "name, low belong to a long file"),
         (

@@ -8,6 +8,7 @@ import pytest
 
 from quantattn.errors import OutputDirectoryError
 from quantattn.study import Study, new_directory, newest_run, parse_study, resolved_yaml, run_directory
+from quantattn.study.output import refuse_nothing_to_resume
 
 
 def _study(name: str = "mine", **sections: object) -> Study:
@@ -36,6 +37,17 @@ class TestNewDirectory:
 
 
 class TestRunDirectory:
+    @pytest.mark.parametrize("there", [False, True])
+    def test_nothing_to_resume_is_refused_and_nothing_made(self, tmp_path: Path, there: bool) -> None:
+        out = tmp_path / "nope"
+        if there:
+            out.mkdir()
+        with pytest.raises(OutputDirectoryError, match=r"nothing to resume in '.*nope'; leave out --resume"):
+            refuse_nothing_to_resume(out)
+        assert out.exists() == there
+        _begin(out, _study())
+        refuse_nothing_to_resume(out)
+
     @pytest.mark.parametrize("resume", [False, True])
     def test_a_new_folder_gets_the_resolved_study(self, tmp_path: Path, resume: bool) -> None:
         out = tmp_path / "deep" / "er"

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from quantattn.errors import StudyError
 from quantattn.study import (
@@ -25,6 +28,24 @@ def test_the_written_file_loads_with_real_data_beside_it(folder: Path) -> None:
     assert study.data.index.source == str(folder / "index.csv")
     assert [events.path for events in study.data.events] == [str(folder / "events.csv")]
     assert study.quick().data.max_entities == 6
+
+
+def test_what_is_written_is_a_default_or_a_placeholder() -> None:
+    """A guess in place of a default that refuses, such as a zone, would quietly shift every event."""
+    study = parse_study(read_yaml(study_template(), source="s"), check_files=False)
+    unlike = dict(_unlike_defaults(study))
+    here = Path.cwd()
+    assert unlike == {
+        "name": "my_study",
+        "description": "Log realised variance of the next 5 sessions, from my own prices and news.",
+        "data.prices.source": str(here / "prices.csv"),
+        "data.index.source": str(here / "index.csv"),
+        "data.events[0].path": str(here / "events.csv"),
+        "data.events[0].event_time": "published_at",
+        "data.events[0].entity": "entity",
+        "data.events[0].text": "headline",
+    }
+    assert study.data.events[0].time_zone is None
 
 
 def test_without_data_only_the_three_placeholders_are_complained_of(tmp_path: Path) -> None:
@@ -58,6 +79,21 @@ def test_the_command_at_the_top_names_the_file() -> None:
 def test_annotating_a_study_does_not_alter_it(name: str) -> None:
     study = find_study(name)
     assert parse_study(read_yaml(annotated_yaml(study), source="s")) == study
+
+
+def _unlike_defaults(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give each key whose value is not the default of its own section, with that value."""
+    for key, field in type(section).model_fields.items():
+        value = getattr(section, key)
+        if isinstance(value, BaseModel):
+            yield from _unlike_defaults(value, f"{prefix}{key}.")
+        elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+            for number, item in enumerate(value):
+                yield from _unlike_defaults(item, f"{prefix}{key}[{number}].")
+        elif prefix + key == "target.log":
+            assert value is True  # what null means for a realised variance
+        elif field.is_required() or value != field.default:
+            yield prefix + key, value
 
 
 def _keys(value: object) -> object:

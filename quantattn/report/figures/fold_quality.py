@@ -111,7 +111,7 @@ def _rows(metrics: Metrics, shown: list[ModelStyle]) -> list[_Row]:
                 if fold.fold == index and value is not None:
                     dots.append(_Dot(style, value))
         start, end = formatting.month(spans[index].test_start), formatting.month(spans[index].test_end)
-        rows.append(_Row(f"Fold {index}", f"{start} to {end}", tuple(dots)))
+        rows.append(_Row(f"Fold {formatting.ordinal(index)}", f"{start} to {end}", tuple(dots)))
     return rows
 
 

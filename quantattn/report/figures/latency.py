@@ -57,6 +57,9 @@ def latency_figure(latency: Latency, styles: ModelStyles) -> Figure | None:
         s for s in _styles_of(latency, styles) if any(c.style == s for p in plots for c in p.curves)
     )
     crossover = latency.crossover_history
+    if crossover is not None and crossover <= min(point.history for point in latency.curve):
+        # Faster from the first length on: the curves do not cross where anything was measured.
+        crossover = None
     return draw(
         "latency",
         lambda canvas: _paint(canvas, plots, crossover),

@@ -79,7 +79,8 @@ def _bars(fold: FoldSpan, scale: Scale, y: float, height: float, least: float) -
         if end < scale.low or start > scale.high:
             continue
         width = max(right - left, least if css == "span-purged" else 1.0)
-        note = f"Fold {fold.fold}, {words}: {formatting.date(start)} to {formatting.date(end)}"
+        dates = f"{formatting.date(start)} to {formatting.date(end)}"
+        note = f"Fold {formatting.ordinal(fold.fold)}, {words}: {dates}"
         # A widened purged span keeps its centre, so that it hides no more than it must.
         x = left - max(0.0, width - (right - left)) / 2
         parts.append(
@@ -100,7 +101,7 @@ def _paint(canvas: Canvas, folds: Sequence[FoldSpan], low: int, high: int) -> tu
     ]
     for i, fold in enumerate(folds):
         y = panel.top + i * step + 6
-        parts.append(svg.text(0, y + bar / 2 + 4, f"Fold {fold.fold}", "label"))
+        parts.append(svg.text(0, y + bar / 2 + 4, f"Fold {formatting.ordinal(fold.fold)}", "label"))
         parts.append(_bars(fold, scale, y, bar, _LEAST_WIDTH))
     height = panel.bottom + 28
     closeup = _closeup(canvas, folds[-1], height)
@@ -136,7 +137,12 @@ def _closeup(canvas: Canvas, fold: FoldSpan, top: float) -> tuple[Markup, float]
         scale = panel.x_scale(float(end - margin), float(start + margin))
         ticks = time_ticks(int(scale.low), int(scale.high), 4)
         parts += [
-            svg.text(panel.left, panel.top - 8, f"Close-up of fold {fold.fold}: {title}", "label strong"),
+            svg.text(
+                panel.left,
+                panel.top - 8,
+                f"Close-up of fold {formatting.ordinal(fold.fold)}: {title}",
+                "label strong",
+            ),
             panel.columns(scale, ticks),
             panel.base(),
             _bars(fold, scale, panel.top + 6, 18, _LEAST_WIDTH),

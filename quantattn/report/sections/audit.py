@@ -85,8 +85,8 @@ def _sentence(checks: Sequence[AuditCheck]) -> str:
 
 def _check(check: AuditCheck) -> Check:
     return Check(
-        title=check.title,
-        summary=check.summary,
+        title=formatting.people_folds(check.title),
+        summary=formatting.people_folds(check.summary),
         verdict=badge(check.verdict),
         coverage=tuple(
             Coverage(label_words(label), formatting.share(value), _length(value))
@@ -102,7 +102,7 @@ def _length(share: float | None) -> int:
 
 def label_words(key: str) -> str:
     """Give a key such as "max_difference" as words."""
-    return key.replace("_", " ")
+    return formatting.people_folds(key.replace("_", " "))
 
 
 def _evidence(mapping: Mapping[str, Any], depth: int) -> tuple[Evidence, ...]:
@@ -122,7 +122,7 @@ def _piece(label: str, value: Any, depth: int) -> Evidence:
         return Evidence(label, parts=_evidence(value, depth + 1))
     if isinstance(value, list):
         return _list(label, value)
-    return Evidence(label, formatting.plain(value))
+    return Evidence(label, _leaf(value, label))
 
 
 def _list(label: str, values: list[Any]) -> Evidence:
@@ -131,7 +131,9 @@ def _list(label: str, values: list[Any]) -> Evidence:
     more = len(values) - _MOST_ITEMS
     if all(isinstance(value, Mapping) for value in values):
         keys = list(dict.fromkeys(key for value in values for key in value))
-        rows = tuple(tuple(Cell(_leaf(value.get(key))) for key in keys) for value in values[:_MOST_ITEMS])
+        rows = tuple(
+            tuple(Cell(_leaf(value.get(key), key)) for key in keys) for value in values[:_MOST_ITEMS]
+        )
         caption = label + (f" (the first {_MOST_ITEMS} of {len(values)})" if more > 0 else "")
         heads = tuple(Column(label_words(str(key)), numeric=_numeric(values, key)) for key in keys)
         return Evidence(label, table=Table(caption, heads, rows))
@@ -143,11 +145,15 @@ def _numeric(rows: Sequence[Mapping[str, Any]], key: str) -> bool:
     return all(isinstance(row.get(key), int | float) and not isinstance(row.get(key), bool) for row in rows)
 
 
-def _leaf(value: Any) -> str:
-    """Give a value inside a list: a leaf as it is, a list as words, a mapping as its size."""
+def _leaf(value: Any, key: str = "") -> str:
+    """Give a value inside a list: a leaf in words, a list as words, a mapping as its pairs."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{label_words(str(k))} {_leaf(v)}" for k, v in list(value.items())[:_MOST_ITEMS])
+        return ", ".join(
+            f"{label_words(str(k))} {_leaf(v, str(k))}" for k, v in list(value.items())[:_MOST_ITEMS]
+        )
     if isinstance(value, list):
         shown = ", ".join(_leaf(v) for v in value[:_MOST_ITEMS])
         return shown + (f" and {len(value) - _MOST_ITEMS} more" if len(value) > _MOST_ITEMS else "")
-    return formatting.plain(value)
+    if key == "fold" and isinstance(value, int) and not isinstance(value, bool):
+        return formatting.ordinal(value)
+    return formatting.people_folds(formatting.plain(value))

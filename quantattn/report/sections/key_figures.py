@@ -11,6 +11,8 @@ from quantattn.report.model_styles import ModelStyles
 from quantattn.report.schema import Latency, Percentiles
 from quantattn.report.verdicts import badge
 
+_TWINS = ("linear", "softmax")
+
 
 @dataclass(frozen=True)
 class KeyFigure:
@@ -23,7 +25,7 @@ class KeyFigure:
 
 
 def key_figures(run: RunResults, styles: ModelStyles) -> tuple[KeyFigure, ...]:
-    """Give what there is of: R² of the twins and HAR, training time, read latency, the audit's verdict."""
+    """Give what there is of: R² of the twins and the best baseline, times, the audit's verdict."""
     figures = _quality(run, styles)
     if run.latency is not None:
         figures += [
@@ -44,9 +46,9 @@ def key_figures(run: RunResults, styles: ModelStyles) -> tuple[KeyFigure, ...]:
 
 def _quality(run: RunResults, styles: ModelStyles) -> list[KeyFigure]:
     entries = {entry.model: entry for entry in run.metrics.models}
-    known = [
-        (name, entries[name].estimate("r2_oos")) for name in ("linear", "softmax", "har") if name in entries
-    ]
+    names = [name for name in _TWINS if name in entries]
+    best = _best_baseline(run, styles)
+    known = [(name, entries[name].estimate("r2_oos")) for name in (*names, *([best] if best else []))]
     column = number_column(
         (e.value for _, e in known),
         (e.high - e.low for _, e in known if e.low is not None and e.high is not None),
@@ -75,6 +77,16 @@ def _quality(run: RunResults, styles: ModelStyles) -> list[KeyFigure]:
                 )
             )
     return figures
+
+
+def _best_baseline(run: RunResults, styles: ModelStyles) -> str | None:
+    """Give the baseline with the highest R², the first in reading order among equals."""
+    known = {
+        entry.model: value
+        for entry in run.metrics.models
+        if entry.model not in _TWINS and (value := entry.estimate("r2_oos").value) is not None
+    }
+    return min(known, key=lambda name: (-known[name], styles.rank(name)), default=None)
 
 
 def _training_ratio(latency: Latency) -> KeyFigure | None:

@@ -47,7 +47,7 @@ def fold_table(folds: tuple[FoldSpan, ...]) -> Table | None:
     )
     rows = tuple(
         (
-            Cell(f"Fold {fold.fold}"),
+            Cell(f"Fold {formatting.ordinal(fold.fold)}"),
             _span_cell(fold.train_start, fold.train_end, fold.n_train),
             _span_cell(fold.validation_start, fold.validation_end, fold.n_validation),
             Cell(formatting.instant(fold.fit_time)),
@@ -73,7 +73,9 @@ def information_section(run: RunResults, styles: ModelStyles) -> InformationSets
     check = next((c for c in run.audit.checks if c.name == "information_sets"), None)
     return InformationSets(
         verdict=badge(check.verdict) if check else None,
-        summary=check.summary if check else "The audit of this run has no check of the information sets.",
+        summary=formatting.people_folds(check.summary)
+        if check
+        else "The audit of this run has no check of the information sets.",
         table=_information_table(run, styles),
     )
 

@@ -13,6 +13,7 @@ from quantattn.report.loading import RunResults
 from quantattn.report.metric_words import MetricWords, in_reading_order
 from quantattn.report.model_styles import ModelStyles
 from quantattn.report.schema import Estimate, Metrics, ModelConfidenceSet, ModelMetrics
+from quantattn.report.study_text import study_setting
 from quantattn.report.tables import Cell, Column, Table
 
 
@@ -47,12 +48,20 @@ def quality_section(run: RunResults, styles: ModelStyles) -> Quality:
     shown = _shown_metrics(metrics)
     mcs = run.comparisons.model_confidence_set
     return Quality(
-        table=_table(metrics, shown, styles, mcs),
+        table=_table(metrics, shown, styles, mcs, _nominal(run)),
         meanings=tuple((words.label, words.meaning) for words in shown if words.meaning),
         confidence_set=_confidence_set(mcs, styles),
         figure=fold_quality_figure(metrics, styles),
         seeds=_seed_table(metrics, styles),
     )
+
+
+def _nominal(run: RunResults) -> str:
+    """Give the share of outcomes that the study's forecast intervals are meant to hold, where it is known."""
+    level = study_setting(run.study_text, "training", "interval")
+    if not isinstance(level, float) or not 0 < level < 1:
+        return ""
+    return f"{formatting.significant(100 * level).rstrip('0').rstrip('.')}{formatting.NARROW_SPACE}%"
 
 
 def _shown_metrics(metrics: Metrics) -> list[MetricWords]:
@@ -71,7 +80,11 @@ def _in_order(metrics: Metrics, styles: ModelStyles) -> list[ModelMetrics]:
 
 
 def _table(
-    metrics: Metrics, shown: Sequence[MetricWords], styles: ModelStyles, mcs: ModelConfidenceSet | None
+    metrics: Metrics,
+    shown: Sequence[MetricWords],
+    styles: ModelStyles,
+    mcs: ModelConfidenceSet | None,
+    nominal: str,
 ) -> Table:
     entries = _in_order(metrics, styles)
     columns = [Column("Model", numeric=False)]
@@ -82,7 +95,10 @@ def _table(
         estimates = [entry.estimate(words.name) for entry in entries]
         written = _column(estimates, words)
         best = _best(estimates, words, written)
-        columns.append(Column(words.label, note="%" if words.unit == "percent" else written.unit))
+        note = "%" if words.unit == "percent" else written.unit
+        if words.name == "coverage" and nominal:
+            note = f"{note}, nominal {nominal}"
+        columns.append(Column(words.label, note=note))
         for row, estimate in zip(rows, estimates, strict=True):
             row.append(_cell(estimate, words, written, best))
     if mcs is not None:

@@ -26,6 +26,8 @@ class Speed:
     crossover : str
         One sentence; empty where no curve was measured.
     backtest, training, curve : Table or None
+    scope : str
+        What the times leave out; empty where nothing was timed.
     machine : str
         One line on the machine.
     missing : str
@@ -37,6 +39,7 @@ class Speed:
     backtest: Table | None
     training: Table | None
     curve: Table | None
+    scope: str
     machine: str
     missing: str
 
@@ -54,9 +57,17 @@ def speed_section(run: RunResults, styles: ModelStyles) -> Speed:
         backtest=backtest,
         training=training,
         curve=_curve_table(latency, styles) if latency.curve else None,
+        scope=_scope(latency) if figure or backtest else "",
         machine=machine_line(latency.machine),
         missing="Latency was not measured in this run." if nothing else "",
     )
+
+
+def _scope(latency: Latency) -> str:
+    left_out = "Not in these times: receiving an event, encoding its text and gathering its as-of features."
+    if not latency.curve:
+        return left_out
+    return f"{left_out} Where a history is longer than the entity's own, its events are repeated."
 
 
 def machine_line(machine: Mapping[str, Any]) -> str:
