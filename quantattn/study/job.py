@@ -320,6 +320,7 @@ def _evaluate(
             description=target_description(study),
             confidence=study.evaluation.confidence,
             seed=study.seeds[0],
+            log=study.target.log is not False,
         )
         reference = "linear" if "linear" in study.models else study.models[0]
         comparisons = comparisons_table(

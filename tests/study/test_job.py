@@ -472,11 +472,6 @@ class TestVariants:
         run(study, tmp_path / "run")
         assert _verdicts(tmp_path / "run") == dict.fromkeys(CHECKS, "PASS")
 
-    def test_bars_are_no_part_of_the_information_of_market_events_alone(self, tmp_path: Path) -> None:
-        study = packaged_study(data={"scope": "market"}, models=["mean", "ewma"])
-        with pytest.raises(Exception, match="ewma: no bar"):
-            run(study, tmp_path / "run")
-
     @pytest.mark.slow
     def test_gaps_that_are_dropped_are_counted(self, tmp_path: Path) -> None:
         gap = (pl.col("entity") == "BEE") & (pl.col("date") == date(2021, 9, 1))

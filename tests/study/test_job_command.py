@@ -89,7 +89,6 @@ class TestInProcess:
             ),
             ({"data": {"entities": ["AAPL", "JPN"]}}, ["'JPN'", "'JPM'", "no prices"]),
             ({"data": {"start": "2030-01-01"}}, ["no bars from 2030-01-01"]),
-            ({"models": ["ewma"], "data": {"scope": "market"}}, ["ewma", "leave this model out"]),
         ],
     )
     def test_what_cannot_be_carried_out_ends_with_1_and_leaves_nothing(
@@ -121,6 +120,9 @@ class TestInProcess:
         text = write_study(packaged_study(**CHEAP), tmp_path / "tiny.yaml").read_text()
         (tmp_path / "tiny.yaml").write_text(text.replace("- har", "- hra"))
         assert "hra" in _error(invoke("run", tmp_path / "tiny.yaml"), 2)
+        # Its bars are no part of the information that HAR would be compared on.
+        (tmp_path / "tiny.yaml").write_text(text.replace("scope: entity+market", "scope: market"))
+        assert "['har']" in _error(invoke("run", tmp_path / "tiny.yaml"), 2)
         assert not (tmp_path / "runs").exists()
 
     def test_the_folder_of_another_study_is_left_alone(self, invoke: Invoke, tmp_path: Path) -> None:
