@@ -233,7 +233,7 @@ class TestKilled:
         kills = 0
         for number, (look, spread) in enumerate(moments):
             come = after(look)
-            process = _start(study, out, "--resume")
+            process = _start(study, out, *(["--resume"] if (out / "study.yaml").exists() else []))
             if _wait_for(come, process):
                 time.sleep(chance.uniform(0, spread))
             process.send_signal(signal.SIGKILL)
@@ -317,7 +317,7 @@ class TestSmallDisk:
         _, stderr = process.communicate(timeout=900)
         assert process.returncode == 1, stderr
         assert re.fullmatch(
-            r"Error: the disk is full(: \S+)?; free some space, then add --resume\n", stderr
+            r"Error: the disk is full(: \S+)?; free some space, then (add --resume|run again)\n", stderr
         ), stderr
         if out.exists():
             left = files_below(out)
