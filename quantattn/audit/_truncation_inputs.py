@@ -49,6 +49,9 @@ class TruncationInputs:
     training : TrainingConfig, optional
         How networks were trained and intervals made. Without it, no network is trained anew and the
         intervals of baselines are not compared.
+    threads : int, optional
+        On how many threads networks were trained, on which the last bits of their weights depend; by
+        default on as many as torch has now.
     """
 
     forecasts: pl.DataFrame
@@ -60,6 +63,7 @@ class TruncationInputs:
     rebuild: Rebuild
     text_width: int
     training: TrainingConfig | None = None
+    threads: int | None = None
 
 
 def at(moment: int) -> pl.Expr:

@@ -21,6 +21,7 @@ from quantattn.forecasters import (
 from quantattn.forecasters.baselines import SampleTable, make_baseline
 from quantattn.pit.timestamps import nanoseconds_of
 from quantattn.walkforward import Fold
+from quantattn.walkforward.engine import limited_threads
 from quantattn.walkforward.networks import FoldTokens, fit_network
 
 
@@ -99,14 +100,15 @@ def compare_training(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tall
     history = read_history(cut.dataset, inputs.text_width)
     encoders = fit_encoders(history, fold.validation_time + 1, text_width=inputs.text_width)
     target = known_targets(cut)["y_true"].to_numpy().astype(np.float64)
-    anew, _ = fit_network(
-        fold,
-        FoldTokens(encode(history, encoders), encoders),
-        target,
-        network=stored.network.config,
-        training=inputs.training,
-        seed=seed,
-    )
+    with limited_threads(inputs.threads or torch.get_num_threads()):
+        anew, _ = fit_network(
+            fold,
+            FoldTokens(encode(history, encoders), encoders),
+            target,
+            network=stored.network.config,
+            training=inputs.training,
+            seed=seed,
+        )
     tally.trained += 1
     for part, same in (
         ("weights", _equal_weights(stored, anew)),

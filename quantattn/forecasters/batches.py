@@ -83,6 +83,15 @@ def _merged_clock(
     return clock, reads
 
 
+def _aligned(values: np.ndarray) -> Tensor:
+    """Copy an array into torch's own memory.
+
+    Matrix products may round differently with the place of their operands in a cache line, and numpy
+    starts arrays anywhere in one: over its memory, equal runs would not always give equal bits.
+    """
+    return torch.from_numpy(values).clone(memory_format=torch.contiguous_format)
+
+
 def merge(sequences: Sequence[EntityTokens], half_lives: tuple[float | None, ...]) -> TokenBatch:
     """Merge and pad the tokens of several entities.
 
@@ -131,12 +140,12 @@ def merge(sequences: Sequence[EntityTokens], half_lives: tuple[float | None, ...
     steps = np.diff(clock, axis=1, prepend=0.0)
     log_decay = -math.log(2.0) * np.maximum(steps, 0.0)
     return TokenBatch(
-        events=torch.from_numpy(events),
-        queries=torch.from_numpy(queries),
-        query_positions=torch.from_numpy(positions),
-        query_mask=torch.from_numpy(mask),
-        query_rows=torch.from_numpy(rows),
-        writes=torch.from_numpy(writes),
-        log_decay=torch.from_numpy(np.ascontiguousarray(log_decay.transpose(0, 2, 1), np.float32)),
+        events=_aligned(events),
+        queries=_aligned(queries),
+        query_positions=_aligned(positions),
+        query_mask=_aligned(mask),
+        query_rows=_aligned(rows),
+        writes=_aligned(writes),
+        log_decay=_aligned(np.ascontiguousarray(log_decay.transpose(0, 2, 1), np.float32)),
         n_tokens=n_tokens,
     )

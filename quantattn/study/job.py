@@ -477,6 +477,7 @@ def _audit(
                             rebuild=_rebuilder(prepared),
                             text_width=settings.text_width,
                             training=settings.training,
+                            threads=settings.threads,
                         ),
                         instants_per_fold=study.audit.truncation_instants,
                     )

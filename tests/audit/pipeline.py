@@ -169,6 +169,7 @@ class Ran:
             rebuild=lambda moment: self.pipeline.rebuild(moment, self.dataset),
             text_width=TEXT_WIDTH,
             training=settings.training,
+            threads=settings.threads,
         )
         return replace(inputs, **changes)
 

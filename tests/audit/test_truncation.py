@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from quantattn.audit import CheckResult, check_encoder_cutoffs, check_truncation, check_visibility
 from quantattn.audit.truncation import chosen_instants, early_instants
@@ -127,8 +128,23 @@ class TestHonest:
     def test_several_seeds_pass(self, prices: PriceHistory, tmp_path: Path) -> None:
         ran = run(Pipeline(prices, models=("linear",), seeds=(3, 1)), tmp_path)
         check = _everything(ran.inputs())
-        assert check.verdict == "PASS"
+        assert check.verdict == "PASS", check.summary
         assert check.coverage["networks trained anew"] == pytest.approx(1 / len(ran.forecasters))
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_networks_are_trained_anew_on_as_many_threads_as_before(
+        self, honest: Ran, monkeypatch: pytest.MonkeyPatch, threads: int
+    ) -> None:
+        seen: list[int] = []
+
+        def spy(*inputs: Any, **options: Any) -> Any:
+            seen.append(torch.get_num_threads())
+            return fit_network(*inputs, **options)
+
+        monkeypatch.setattr("quantattn.audit._truncation_models.fit_network", spy)
+        before = torch.get_num_threads()
+        check_truncation(honest.inputs(threads=threads), instants_per_fold=1)
+        assert (seen, torch.get_num_threads()) == ([threads], before)
 
 
 class TestNotExercised:
