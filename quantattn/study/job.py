@@ -38,6 +38,7 @@ from quantattn.evaluation.latency_curve import crossover_history, latency_curve
 from quantattn.files import atomic_path, exclusive_directory, hash_file, hash_json, write_json
 from quantattn.forecasters import FittedForecaster, History, NetworkConfig, TrainingConfig, read_history
 from quantattn.forecasters.baselines import SampleTable
+from quantattn.forecasters.tokens import NANOSECONDS_PER_DAY
 from quantattn.pit import PointInTimeDataset
 from quantattn.pit.timestamps import duration_nanoseconds
 from quantattn.report import write_report
@@ -61,7 +62,6 @@ from quantattn.walkforward.table import parquet_bytes
 from quantattn.walkforward.units import RECORD, Unit, read_log
 
 MANIFEST_SCHEMA = 1
-NANOSECONDS_PER_DAY = 86_400_000_000_000
 FORECASTS = "forecasts.parquet"
 MADE_FROM_FORECASTS = (
     "metrics.json",
@@ -105,6 +105,7 @@ class _Prepared:
     table: SampleTable
     folds: list[Fold]
     settings: FoldSettings
+    code: str
     source: str
 
 
@@ -260,16 +261,17 @@ def _prepare(study: Study, progress: Progress) -> _Prepared:
             refused = ", ".join(f"{reason} {n:,}" for reason, n in sources.rejected.items())
             note += f"; {sum(sources.rejected.values()):,} rows of event files refused: {refused}"
         stage.note(note)
+    code = provenance.code_hash()
     source = hash_json(
         {
             "data": sources.hashes,
             "study": study_hash(study),
-            "code": provenance.code_hash(),
+            "code": code,
             "versions": provenance.versions(),
             "processor": provenance.processor(),
         }
     )
-    return _Prepared(study, sources, dataset, history, table, list(folds), fold_settings(study), source)
+    return _Prepared(study, sources, dataset, history, table, list(folds), fold_settings(study), code, source)
 
 
 def _forecast(prepared: _Prepared, out: Path, progress: Progress) -> tuple[pl.DataFrame, list[str]]:
@@ -515,7 +517,7 @@ def _manifest(
         "study_hash": study_hash(study),
         "quick": quick,
         "data": prepared.sources.hashes,
-        "code_hash": provenance.code_hash(),
+        "code_hash": prepared.code,
         "versions": provenance.versions(),
         "threads": prepared.settings.threads,
         "machine": provenance.machine(prepared.settings.threads),
