@@ -148,26 +148,14 @@ def _read(
     scale: float,
 ) -> Tensor:
     coordinate = None if decay is None else _coordinate(decay, mask)
-    lengths = None if mask is None or coordinate is not None else _lengths(mask)
     if counts is not None:
-        if lengths is not None:
-            counts, mask = counts.minimum(lengths[:, None]), None
         return _read_counted(query, key, value, counts, coordinate, mask, scale)
     if coordinate is not None:
-        blocks = plan_causal(query.shape[2], coordinate.detach())
+        blocks = plan_causal(query.shape[2])
         return read_blocks(query, key, value, coordinate, mask, blocks, scale)
-    if lengths is not None:
-        return _read_padded(query, key, value, lengths.tolist(), scale)
     if mask is not None:
         return _read_masked(query, key, value, mask, scale)
     return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
-
-
-def _lengths(mask: Tensor) -> Tensor | None:
-    """Return how many keys count ``(B,)`` where they all come first, so that the rest is padding."""
-    lengths = mask.sum(-1)
-    place = torch.arange(mask.shape[-1], device=mask.device)
-    return lengths if torch.equal(mask, place < lengths[:, None]) else None
 
 
 def _read_counted(
@@ -182,29 +170,17 @@ def _read_counted(
     """Read by visible counts, in their order, so that a block of rows sees about the same keys."""
     order = counts.argsort(dim=-1, stable=True)
     placed = query.gather(2, order[:, None, :, None].expand_as(query))
-    plain = None if coordinate is None else coordinate.detach()
-    blocks = plan_counts(counts.gather(-1, order), plain)
+    blocks = plan_counts(counts.gather(-1, order))
     output = read_blocks(placed, key, value, coordinate, mask, blocks, scale)
     back = order.argsort(dim=-1)[:, None, :, None]
     return output.gather(2, back.expand_as(output))
 
 
-def _read_padded(query: Tensor, key: Tensor, value: Tensor, lengths: list[int], scale: float) -> Tensor:
-    """Read causally where keys end in padding: rows in it see all keys before it, and it costs nothing."""
-    if all(length == key.shape[2] for length in lengths):
-        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
-    outputs = []
-    for b, length in enumerate(lengths):
-        rows, keys, values = query[b : b + 1], key[b : b + 1, :, :length], value[b : b + 1, :, :length]
-        parts = [scaled_dot_product_attention(rows[:, :, :length], keys, values, is_causal=True, scale=scale)]
-        if length < query.shape[2]:
-            parts.append(scaled_dot_product_attention(rows[:, :, length:], keys, values, scale=scale))
-        outputs.append(torch.cat(parts, 2))
-    return torch.cat(outputs)
-
-
 def _read_masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Read causally with one more column that carries the mask, so that the causal kernel still applies."""
+    """Read causally with one more column that carries the mask, so that the causal kernel still applies.
+
+    Whatever the mask says: a shorter way for padding would make earlier reads depend on where it begins.
+    """
     column = torch.where(mask, 0.0, MASKED / scale).to(key.dtype)[:, None, :, None]
     key = torch.cat([key, column.expand(*key.shape[:3], 1)], -1)
     query = pad(query, (0, 1), value=1.0)

@@ -1,8 +1,12 @@
-"""Softmax reads in blocks of rows, each merged from a rectangle of history and a small remainder.
+"""Softmax reads in blocks of rows, each merged from a rectangle of history and windows of a few keys.
 
 Decay and masks enter the logits as one number for each key: what a row has in common cancels in its
-softmax. That number is one more column of queries (ones) and keys, so the fused kernels need no mask. It is
-counted from the block's own place, because a logit keeps fewer digits the larger it is.
+softmax. In the rectangle, the keys that all rows of a block see, that number is one more column of queries
+(ones) and keys, so the fused kernels need no mask. It is counted from the last of those keys, because a logit
+keeps fewer digits the larger it is. In the windows it differs by row and is an additive mask.
+
+Where blocks and windows begin is fixed by the places of the rows and the count of the earliest, never by what
+comes later, so no later key, gap or count moves a bit of an earlier read.
 """
 
 from __future__ import annotations
@@ -18,10 +22,9 @@ from torch.nn.functional import pad
 MASKED = -1e30
 """Logit of a masked key: finite, so that a stretch of them alone gives no NaN on its way to weight zero."""
 
-_ROWS = 1024
-_COUNTED_ROWS = 256
-_SPAN = 128.0
-"""Most nats of decay inside a block: float32 logits then keep about five digits after the point."""
+_ROWS = 256
+_KEYS = 256
+"""Keys of a window."""
 
 
 class Block(NamedTuple):
@@ -33,57 +36,40 @@ class Block(NamedTuple):
     low: int
     high: int
     counts: Tensor | None
-    """``(b, rows)`` visible counts; None where the rows are the causal diagonal of ``[low, high)``."""
+    """``(b, rows)`` visible counts; None where row i sees keys 0 to i."""
+
+    def windows(self, length: int) -> Iterator[tuple[int, int]]:
+        """Yield the spans of keys that some of the rows see, of one size but at the end of all keys."""
+        for first in range(self.low, self.high, _KEYS):
+            yield first, min(first + _KEYS, length)
 
 
-def plan_causal(length: int, coordinate: Tensor | None) -> list[Block]:
+def plan_causal(length: int) -> list[Block]:
     """Cut causal rows into blocks; row i sees keys 0 to i."""
-    blocks, start = [], 0
-    while start < length:
-        stop = _reach(coordinate, start, min(start + _ROWS, length))
-        blocks.append(Block(slice(None), start, stop, start, stop, None))
-        start = stop
-    return blocks
+    return [
+        Block(slice(None), start, min(start + _ROWS, length), start, min(start + _ROWS, length), None)
+        for start in range(0, length, _ROWS)
+    ]
 
 
-def plan_counts(counts: Tensor, coordinate: Tensor | None) -> list[Block]:
+def plan_counts(counts: Tensor) -> list[Block]:
     """Cut rows sorted by visible counts ``(B, Tq)`` into blocks; the work is about the sum of the counts.
 
-    All batch rows share a block where their clocks agree closely enough; otherwise each has its own.
+    Batch rows share a block where the first of its reads sees equally many keys in all of them; otherwise
+    each has its own. Either way a read goes through the same operations.
     """
-    batch = counts.shape[0]
-    together = list(_cut(counts, coordinate, slice(None)))
-    work = sum((block.stop - block.start) * block.high for block in together) * batch
-    if batch == 1 or work <= 1.25 * float(counts.sum()):
-        return together
     blocks: list[Block] = []
-    for b in range(batch):
-        own = None if coordinate is None else coordinate[b : b + 1]
-        blocks.extend(_cut(counts[b : b + 1], own, slice(b, b + 1)))
+    batch, reads = counts.shape
+    for start in range(0, reads, _ROWS):
+        part = counts[:, start : start + _ROWS]
+        stop = start + part.shape[1]
+        least, most = part[:, 0].tolist(), part[:, -1].tolist()
+        if len(set(least)) == 1:
+            blocks.append(Block(slice(None), start, stop, least[0], max(most), part))
+        else:
+            for b in range(batch):
+                blocks.append(Block(slice(b, b + 1), start, stop, least[b], most[b], part[b : b + 1]))
     return blocks
-
-
-def _cut(counts: Tensor, coordinate: Tensor | None, batch: slice) -> Iterator[Block]:
-    least, most = counts.amin(0).tolist(), counts.amax(0).tolist()
-    start, reads = 0, len(least)
-    while start < reads:
-        stop = min(start + _COUNTED_ROWS, reads)
-        low = least[start]
-        if coordinate is not None:
-            furthest = _reach(coordinate, max(low - 1, 0), max(most[stop - 1], low))
-            while stop > start + 1 and most[stop - 1] > furthest:
-                stop -= 1
-        yield Block(batch, start, stop, low, most[stop - 1], counts[:, start:stop])
-        start = stop
-
-
-def _reach(coordinate: Tensor | None, start: int, stop: int) -> int:
-    """Return where in ``(start, stop]`` the decay since `start` first exceeds the span of a block."""
-    if coordinate is None:
-        return stop
-    fallen = (coordinate[..., start, None] - coordinate[..., start:stop]).amax((0, 1))
-    beyond = (fallen > _SPAN).nonzero()
-    return start + int(beyond[0]) if len(beyond) else stop
 
 
 def read_blocks(
@@ -136,8 +122,16 @@ class _BlockRead(torch.autograd.Function):
         output = torch.empty_like(operands.query)
         total = query.new_empty(query.shape[:3])
         for block in blocks:
-            parts = [_forward(*piece, scale) for piece in operands.pieces(block)]
-            read, log_sum = parts[0] if len(parts) == 1 else _merge(*parts[0], *parts[1])
+            read = log_sum = None
+            for piece in operands.pieces(block):
+                part, part_log = _forward(piece, scale)
+                if piece.later is not None:
+                    part_log = part_log + piece.later
+                if read is None or log_sum is None:
+                    read, log_sum = part, part_log
+                else:
+                    read, log_sum = _merge(read, log_sum, part, part_log)
+            assert read is not None and log_sum is not None
             output[block.batch, :, block.start : block.stop] = read
             total[block.batch, :, block.start : block.stop] = log_sum
         ctx.save_for_backward(query, key, value, coordinate, mask, output, total)
@@ -155,7 +149,8 @@ class _BlockRead(torch.autograd.Function):
         for block in ctx.blocks:
             rows = block.batch, slice(None), slice(block.start, block.stop)
             for piece in operands.pieces(block):
-                dq, dk, dv = _backward(grad[rows], output[rows], total[rows], *piece, ctx.scale)
+                log_sum = total[rows] if piece.later is None else total[rows] - piece.later
+                dq, dk, dv = _backward(grad[rows], output[rows], log_sum, piece, ctx.scale)
                 keys = block.batch, slice(None), slice(*piece.span)
                 grad_query[rows] += dq
                 grad_key[keys] += dk
@@ -179,9 +174,10 @@ class _Piece(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    causal: bool
-    visible: Tensor | None
-    """``(b, 1, rows, keys)`` bool, or None where all keys are visible."""
+    bias: Tensor | None
+    """``(b, 1 or H, rows, keys)``: added to the logits; None for nothing."""
+    later: Tensor | None
+    """``(b, H, rows)``: log decay from the last of these keys to the last that each row sees."""
     span: tuple[int, int]
 
 
@@ -210,36 +206,62 @@ class _Operands:
         return pad(x, (0, self._width - x.shape[-1])) if x.shape[-1] < self._width else x.clone()
 
     def pieces(self, block: Block) -> Iterator[_Piece]:
-        """Yield the history that all rows of a block see, then the rest."""
+        """Yield the history that all rows of a block see, then what some of them see."""
         batch = block.batch
         query = self.query[batch, :, block.start : block.stop]
-        key, value = self.key[batch, :, : block.high], self.value[batch, :, : block.high]
-        if self._biased:
-            key[..., self._column] = self._bias(block)
+        key, value = self.key[batch], self.value[batch]
+        last = self._last_seen(block)
         if block.low:
             past = slice(0, block.low)
-            yield _Piece(query, key[:, :, past], value[:, :, past], False, None, (0, block.low))
-        if block.high > block.low:
-            rest = slice(block.low, block.high)
-            visible = None
-            if block.counts is not None:
-                place = torch.arange(block.low, block.high, device=query.device)
-                visible = (place < block.counts[..., None])[:, None]
-            causal = block.counts is None
-            yield _Piece(query, key[:, :, rest], value[:, :, rest], causal, visible, (block.low, block.high))
+            if self._biased:
+                key[:, :, past, self._column] = self._common_bias(block)
+            later = None
+            if self._coordinate is not None and last is not None:
+                later = (last - self._coordinate[batch, :, block.low - 1, None]).to(key.dtype)
+            yield _Piece(query, key[:, :, past], value[:, :, past], None, later, (0, block.low))
+        for first, stop in block.windows(key.shape[2]):
+            keys = slice(first, stop)
+            if self._biased:
+                key[:, :, keys, self._column] = 0.0
+            bias = self._own_bias(block, keys, last)
+            yield _Piece(query, key[:, :, keys], value[:, :, keys], bias, None, (first, stop))
 
-    def _bias(self, block: Block) -> Tensor:
-        """Return the keys' own part of the logits ``(b, H, high)``, counted from the block's place."""
+    def _last_seen(self, block: Block) -> Tensor | None:
+        """Return the log decay from the start up to the last key that each row sees, ``(b, H, rows)``."""
+        if self._coordinate is None:
+            return None
+        coordinate = self._coordinate[block.batch]
+        if block.counts is None:
+            return coordinate[:, :, block.start : block.stop]
+        place = (block.counts - 1)[:, None].expand(-1, coordinate.shape[1], -1)
+        return coordinate.gather(2, place)
+
+    def _common_bias(self, block: Block) -> Tensor:
+        """Return the part of the logits ``(b, H, low)`` that the keys before the block bring to every row."""
         shape = self.key[block.batch].shape[:2]
         if self._coordinate is None:
-            bias = self.key.new_zeros(*shape, block.high)
+            bias = self.key.new_zeros(*shape, block.low)
         else:
-            coordinate = self._coordinate[block.batch, :, : block.high]
-            origin = block.low if block.counts is None else max(block.low - 1, 0)
-            bias = ((coordinate[..., origin, None] - coordinate) / self._scale).to(self.key.dtype)
+            coordinate = self._coordinate[block.batch, :, : block.low]
+            bias = ((coordinate[..., -1:] - coordinate) / self._scale).to(self.key.dtype)
         if self._mask is not None:
-            bias = bias.masked_fill(~self._mask[block.batch, None, : block.high], MASKED / self._scale)
+            bias = bias.masked_fill(~self._mask[block.batch, None, : block.low], MASKED / self._scale)
         return bias
+
+    def _own_bias(self, block: Block, keys: slice, last: Tensor | None) -> Tensor:
+        """Return what each row adds to the logits in a window ``(b, 1 or H, rows, keys)``, unseen masked."""
+        place = torch.arange(keys.start, keys.stop, device=self.key.device)
+        if block.counts is None:
+            rows = torch.arange(block.start, block.stop, device=self.key.device)
+            visible = (place <= rows[:, None])[None, None]
+        else:
+            visible = (place < block.counts[..., None])[:, None]
+        if self._mask is not None:
+            visible = visible & self._mask[block.batch, None, None, keys]
+        if self._coordinate is None or last is None:
+            return torch.zeros_like(visible, dtype=self.key.dtype).masked_fill_(~visible, MASKED)
+        between = last[..., None] - self._coordinate[block.batch, :, None, keys]
+        return between.to(self.key.dtype).masked_fill_(~visible, MASKED)
 
 
 def kernel_width(query: Tensor, key_width: int, value_width: int) -> int:
@@ -262,46 +284,24 @@ def _fused(x: Tensor) -> bool:
     return x.device.type == "cpu" and hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
 
 
-def _additive(visible: Tensor | None, like: Tensor) -> Tensor | None:
-    if visible is None:
-        return None
-    return torch.zeros_like(visible, dtype=like.dtype).masked_fill_(~visible, MASKED)
-
-
-def _forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    causal: bool,
-    visible: Tensor | None,
-    span: tuple[int, int],
-    scale: float,
-) -> tuple[Tensor, Tensor]:
+def _forward(piece: _Piece, scale: float) -> tuple[Tensor, Tensor]:
     """Return a piece's read and the log of its softmax denominator."""
-    if _fused(query):
+    if _fused(piece.query):
         read, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, causal, attn_mask=_additive(visible, query), scale=scale
+            piece.query, piece.key, piece.value, 0.0, False, attn_mask=piece.bias, scale=scale
         )
         return read, log_sum
-    logits = _logits(query, key, causal, visible, scale)
+    logits = _logits(piece, scale)
     log_sum = logits.logsumexp(-1)
     weight = (logits - log_sum[..., None]).exp()
-    return weight @ value, log_sum
+    return weight @ piece.value, log_sum
 
 
 def _backward(
-    grad: Tensor,
-    output: Tensor,
-    log_sum: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    causal: bool,
-    visible: Tensor | None,
-    span: tuple[int, int],
-    scale: float,
+    grad: Tensor, output: Tensor, log_sum: Tensor, piece: _Piece, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return a piece's gradients, given the merged read and denominator of its rows."""
+    query, key, value = piece.query, piece.key, piece.value
     if _fused(query):
         dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             grad,
@@ -311,18 +311,16 @@ def _backward(
             output,
             log_sum,
             0.0,
-            causal,
-            attn_mask=_additive(visible, query),
+            False,
+            attn_mask=piece.bias,
             scale=scale,
         )
         return dq, dk, dv
-    weight = (_logits(query, key, causal, visible, scale) - log_sum[..., None]).exp()
+    weight = (_logits(piece, scale) - log_sum[..., None]).exp()
     slope = weight * (grad @ value.mT - (grad * output).sum(-1, keepdim=True)) * scale
     return slope @ key, slope.mT @ query, weight.mT @ grad
 
 
-def _logits(query: Tensor, key: Tensor, causal: bool, visible: Tensor | None, scale: float) -> Tensor:
-    logits = query @ key.mT * scale
-    if causal:
-        visible = torch.ones(logits.shape[-2:], dtype=torch.bool, device=query.device).tril()
-    return logits if visible is None else logits.masked_fill(~visible, MASKED)
+def _logits(piece: _Piece, scale: float) -> Tensor:
+    logits = piece.query @ piece.key.mT * scale
+    return logits if piece.bias is None else logits + piece.bias

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -195,6 +197,55 @@ def test_softmax_keeps_the_past(change, decays, masked):
     other = softmax(changed(given, change, ("query", "key", "value")), decays, **options)
     assert torch.equal(base[:, :, :CUT], other[:, :, :CUT])
     assert not torch.equal(base[:, :, CUT], other[:, :, CUT])
+
+
+CASES = [
+    (decays, masked, counted, later)
+    for decays, masked, counted in itertools.product((False, True), repeat=3)
+    for later in ("keys", "gap", "mask", "tail", "counts")
+    if (decays or later != "gap") and (counted or later != "counts")
+]
+
+
+@pytest.mark.parametrize(("decays", "masked", "counted", "later"), CASES)
+@pytest.mark.parametrize(("length", "cut"), [(300, 100), (300, 257), (1100, 500), (1100, 900)])
+def test_softmax_keeps_the_past_of_long_histories(length, cut, decays, masked, counted, later):
+    """The kernels take other shapes at 192 and 768 rows; what comes later must not move the past there."""
+    generator = torch.Generator().manual_seed(length + cut)
+    query, key, value = (torch.randn(2, 2, length, 8, generator=generator) for _ in range(3))
+    gaps = -torch.rand(2, 2, length, generator=generator)
+    mask = torch.rand(2, length, generator=generator) < 0.7 if masked else torch.ones(2, length).bool()
+    mask[:, 0] = True
+    counts = torch.arange(1, length + 1).repeat(2, 1) if counted else None
+    keys, values, steps, marks = key.clone(), value.clone(), gaps.clone(), mask.clone()
+    if later == "keys":
+        keys[:, :, cut:], values[:, :, cut:] = NAN, INF
+    elif later == "gap":
+        steps[0, 1, cut] = -5000.0
+        steps[:, :, cut + 30 :] *= 300
+    elif later == "mask":
+        marks[:, cut + 1 :: 2] = False
+    elif later == "tail":
+        marks[0, cut:], marks[1, cut + 20 :] = False, False
+    other = counts
+    if counts is not None and later == "counts":
+        other = counts.clone()
+        other[0, cut:], other[1, cut:] = length, cut + 1
+
+    def read(key, value, gaps, mask, counts):
+        return softmax_attention(
+            query,
+            key,
+            value,
+            visible_counts=counts,
+            key_mask=None if later in ("keys", "gap", "counts") and not masked else mask,
+            log_decay=gaps if decays else None,
+            nonfinite="propagate",
+        )
+
+    base, moved = read(key, value, gaps, mask, counts), read(keys, values, steps, marks, other)
+    assert torch.equal(base[:, :, :cut], moved[:, :, :cut])
+    assert not torch.equal(base[:, :, cut:], moved[:, :, cut:])
 
 
 @pytest.mark.parametrize("decays", [False, True])
