@@ -103,3 +103,7 @@ class StateError(AttentionError, ValueError):
 
 class ClockError(AttentionError, ValueError):
     """An event or a forecast is out of order against a state's clock."""
+
+
+class GradientError(AttentionError, RuntimeError):
+    """A derivative was asked for that the attention does not have."""

@@ -116,8 +116,10 @@ def linear_attention(
     chunk_size : int, default 64
         Rows in a chunk of the ``"chunked"`` backend.
     backend : {"auto", "quadratic", "recurrent", "chunked", "fused"}, default "auto"
-        ``"auto"`` picks by device, dtype and shape and says in the health what it picked; a named backend
-        never falls back.
+        ``"auto"`` picks and says in the health what it picked: ``"fused"`` for float32 on a CPU,
+        ``"quadratic"`` for at most 256 pairs without a state, ``"chunked"`` otherwise. A named backend never
+        falls back. ``"fused"`` and ``"recurrent"`` give the same bits however a history is cut; the others
+        differ by rounding.
     cu_seqlens : Tensor, optional
         ``(N + 1,)`` integers from 0 to ``T``, never falling: N sequences lie end to end in a batch of one,
         the n-th in rows ``cu_seqlens[n]`` to ``cu_seqlens[n + 1]``. Each is read by itself, bit for bit as in

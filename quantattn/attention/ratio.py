@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from quantattn.attention.denominator import Denominator, FloorDenominator, PriorDenominator, RaiseDenominator
+from quantattn.attention.derivatives import first_order
 from quantattn.errors import DenominatorError, ShapeError
 
 
@@ -131,9 +132,26 @@ def refuse_unusable(denominator: Tensor) -> None:
     more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
     raise DenominatorError(
         f"denominator: the sum of similarities must be positive and finite, got {named}{more}. "
-        "Zero means that the query saw no key, or none with a similar feature; nan or inf that it met a "
-        "non-finite input. "
-        "Use Denominator.prior(mass, value) to give an empty history a meaning."
+        + _cause(denominator[tuple(bad[0])].item())
+    )
+
+
+def _cause(found: float) -> str:
+    """Say what such a sum of similarities comes from, and what to do about it."""
+    if not math.isfinite(found):
+        return (
+            "The read met a NaN or infinite input, or sums beyond the range of the dtype: "
+            "mask such keys, or scale queries and keys down."
+        )
+    if found < 0:
+        return (
+            "A map with signed features, such as 'taylor2', has lost the sign to rounding: "
+            "scale queries and keys down, or compute in float64."
+        )
+    return (
+        "The query saw no key, or none with a feature in common: 'relu', 'squared_relu' and 'dpfp' can be "
+        "zero, and under 'favor' keys of great norm underflow (scale them down, by a layer norm). "
+        "Denominator.prior(mass, value) gives an empty history a meaning."
     )
 
 
@@ -147,7 +165,7 @@ class _Ratio(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         output, denominator = ctx.saved_tensors
         total = grad.new_empty(*grad.shape[:-1], grad.shape[-1] + 1)

@@ -74,7 +74,12 @@ def read(backend: str, request: Request, policy: Denominator) -> tuple[str, Read
     """
     query, key = request.query, request.key
     name, solve = resolve_backend(
-        backend, reads=query.shape[2], keys=key.shape[2], device=query.device, dtype=query.dtype
+        backend,
+        reads=query.shape[2],
+        keys=key.shape[2],
+        device=query.device,
+        dtype=query.dtype,
+        stateful=request.want_state or request.state is not None,
     )
     mapped = load_mapped_read(name, request.feature_map, query.dtype)
     if mapped is not None:

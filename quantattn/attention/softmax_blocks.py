@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
+
+from quantattn.attention.derivatives import first_order
 
 MASKED = -1e30
 """Logit of a masked key: finite, so that a stretch of them alone gives no NaN on its way to weight zero."""
@@ -139,7 +140,7 @@ class _BlockRead(torch.autograd.Function):
         return output[..., : value.shape[-1]].contiguous()
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, coordinate, mask, output, total = ctx.saved_tensors
         operands = _Operands(query, key, value, coordinate, mask, ctx.scale)

@@ -8,7 +8,13 @@ import itertools
 import pytest
 import torch
 
-from quantattn.attention import AttentionState, Denominator, linear_attention
+from quantattn.attention import (
+    AttentionState,
+    Denominator,
+    build_feature_map,
+    feature_map_names,
+    linear_attention,
+)
 from quantattn.errors import ClockError, StateError
 
 BACKENDS = ("quadratic", "recurrent", "chunked", "fused")
@@ -77,6 +83,63 @@ def test_recurrent_pieces_give_the_same_bits(cuts, plain, policy):
     assert torch.equal(end.z, last.z)
     assert torch.equal(end.count, last.count)
     assert plain or torch.equal(end.pending, last.pending)
+
+
+@pytest.mark.parametrize("cuts", [[0, 1, 90], [0, 31, 60, 90], [*range(0, 90, 7), 90]])
+@pytest.mark.parametrize("heads", [None, 3])
+@pytest.mark.parametrize("backend", ["recurrent", "fused"])
+@pytest.mark.parametrize("name", feature_map_names())
+def test_pieces_give_the_same_bits_under_every_map(name, backend, heads, cuts):
+    generator = torch.Generator().manual_seed(5)
+    query, key, value = (torch.randn(2, 3, 90, 6, generator=generator) for _ in range(3))
+    if name == "identity":
+        query, key = query.abs(), key.abs()
+    options = {"heads": heads} if name in ("favor", "hedgehog") else {}
+    feature_map = build_feature_map(name, 6, **options)
+    decay = -torch.rand(2, 3, 90, generator=generator) / 50
+
+    def read(low, high, state):
+        return linear_attention(
+            query[:, :, low:high],
+            key[:, :, low:high],
+            value[:, :, low:high],
+            log_decay=decay[:, :, low:high],
+            feature_map=feature_map,
+            initial_state=state,
+            return_state=True,
+            denominator=Denominator.prior(0.1, 0.0),
+            backend=backend,
+        )
+
+    with torch.no_grad():
+        whole = read(0, 90, None)
+        outputs, state = [], None
+        for low, high in itertools.pairwise(cuts):
+            piece = read(low, high, state)
+            outputs.append(piece.output)
+            state = piece.state
+    assert torch.equal(torch.cat(outputs, 2), whole.output)
+    assert torch.equal(state.S, whole.state.S)
+
+
+def test_auto_goes_one_way_in_pieces_and_whole():
+    """One event at a time is few pairs, which without a state go to another backend."""
+    generator = torch.Generator().manual_seed(8)
+    query, key, value = (torch.randn(1, 2, 40, 4, generator=generator) for _ in range(3))
+    whole = linear_attention(query, key, value, return_state=True)
+    outputs, state = [], None
+    for at in range(40):
+        piece = linear_attention(
+            query[:, :, at : at + 1],
+            key[:, :, at : at + 1],
+            value[:, :, at : at + 1],
+            initial_state=state,
+            return_state=True,
+        )
+        assert piece.health.backend == whole.health.backend
+        outputs.append(piece.output)
+        state = piece.state
+    assert torch.equal(torch.cat(outputs, 2), whole.output)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -35,12 +35,13 @@ def backend_names() -> tuple[str, ...]:
 
 
 def resolve_backend(
-    name: str, *, reads: int, keys: int, device: torch.device, dtype: torch.dtype
+    name: str, *, reads: int, keys: int, device: torch.device, dtype: torch.dtype, stateful: bool = False
 ) -> tuple[str, Backend]:
     """Return the backend of that name, or the one that ``"auto"`` picks, with its name.
 
-    ``"auto"`` picks ``quadratic`` where there are so few pairs that anything else costs more than it saves;
-    then ``fused`` for float32 on a CPU outside of ``torch.compile``, and ``chunked`` otherwise.
+    ``"auto"`` picks ``quadratic`` where there are so few pairs that anything else costs more than it saves,
+    unless a state goes in or out: pieces of a history, however short, go the way of the whole. Then it picks
+    ``fused`` for float32 on a CPU outside of ``torch.compile``, and ``chunked`` otherwise.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def resolve_backend(
         If no backend has that name.
     """
     if name == "auto":
-        if reads * keys <= _FEW_PAIRS:
+        if reads * keys <= _FEW_PAIRS and not stateful:
             name = "quadratic"
         else:
             # A graph under compilation can hold torch's operations alone.

@@ -15,8 +15,9 @@ import numba
 from quantattn.attention.backends._backward import backward_sweeps
 from quantattn.attention.backends._elapsed import elapse, pull_elapsed
 from quantattn.attention.backends._forward import forward_sweep
+from quantattn.attention.backends._projections import project_rows
 
-_SOURCES = ("_backward", "_elapsed", "_forward", "_panels", "_programs", "_rows", "_vectors")
+_SOURCES = ("_backward", "_elapsed", "_forward", "_panels", "_programs", "_projections", "_rows", "_vectors")
 
 
 def _digest() -> int:
@@ -24,7 +25,7 @@ def _digest() -> int:
     return int.from_bytes(hashlib.sha256(content).digest()[:4], "little")
 
 
-def _entries(digest: int) -> tuple[Any, Any, Any, Any]:
+def _entries(digest: int) -> tuple[Any, Any, Any, Any, Any]:
 
     def compile_(function: Any) -> Any:
         return cast(Any, numba.njit(nogil=True, error_model="numpy", cache=True)(function))
@@ -63,7 +64,23 @@ def _entries(digest: int) -> tuple[Any, Any, Any, Any]:
         pull_elapsed(heads, mask, grad_gaps, grad_since, grad_steps, grad_pending)
         return digest
 
-    return forward, backward, add_up, pull_up
+    @compile_
+    def project(
+        first: int,
+        last: int,
+        like: Any,
+        width: int,
+        columns: int,
+        groups: int,
+        rows: int,
+        x: int,
+        weight: int,
+        out: int,
+    ) -> int:
+        project_rows(first, last, like, width, columns, groups, rows, x, weight, out)
+        return digest
+
+    return forward, backward, add_up, pull_up, project
 
 
-run_forward, run_backward, run_elapse, run_pull_elapsed = _entries(_digest())
+run_forward, run_backward, run_elapse, run_pull_elapsed, run_project = _entries(_digest())

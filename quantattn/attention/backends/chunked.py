@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from quantattn.attention.backends.base import Clock, Problem, Solution, read_clock
+from quantattn.attention.derivatives import first_order
 
 _SLAB = 128
 """Blocks multiplied at a time: their small matrices stay in the cache."""
@@ -170,7 +170,7 @@ class _ChunkedRead(torch.autograd.Function):
         return read, final
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad_read: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, rows, keys, placed, chunk, entering, final = ctx.saved_tensors
         limit = ctx.diagonal if placed is None else placed

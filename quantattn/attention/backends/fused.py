@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from quantattn.attention.backends._forward import COUNTED
 from quantattn.attention.backends._pages import in_large_pages
@@ -29,6 +28,7 @@ from quantattn.attention.backends._rows import ELU1, FEATURES
 from quantattn.attention.backends._threads import share_out, thread_count
 from quantattn.attention.backends._vectors import VECTOR_BYTES
 from quantattn.attention.backends.base import Problem, Solution
+from quantattn.attention.derivatives import first_order
 from quantattn.attention.features import Elu1, FeatureMap
 from quantattn.errors import BackendError
 
@@ -224,7 +224,7 @@ class _Elapse(torch.autograd.Function):
         return gaps, since
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad_gaps: Tensor, grad_since: Tensor) -> tuple[Tensor, Tensor, None]:
         batch, heads, length = grad_gaps.shape
         pairs = batch * heads
@@ -309,7 +309,7 @@ class _Sweep(torch.autograd.Function):
         return out, below, final, lost, spoilt
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor, _below: Any, grad_final: Tensor, *_flags: Any) -> tuple[Any, ...]:
         query, key, value, mask, factors, seen, place, state, out, below, final = ctx.saved_tensors
         batch, heads, reads, rank = query.shape

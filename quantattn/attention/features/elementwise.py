@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from quantattn.attention.derivatives import first_order
 from quantattn.attention.features.base import FeatureMap
 
 
@@ -87,7 +87,7 @@ class _Elu1Function(torch.autograd.Function):
         return features
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (features,) = ctx.saved_tensors
         # The slope is exp(x) = phi(x) below zero, and one above, where phi(x) exceeds one.

@@ -17,6 +17,7 @@ from quantattn.attention.features.base import (
     digest,
     side_scale,
 )
+from quantattn.attention.features.projection import project
 from quantattn.errors import FeatureMapError
 
 Kind = Literal["orthogonal", "iid"]
@@ -146,7 +147,7 @@ class Favor(nn.Module, FeatureMap):
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         check_heads(x, self.name, self.d, self.heads)
         x = x * side_scale(self.scale, self.d)
-        return x @ self.projection.to(x.dtype).mT, x.square().sum(-1, keepdim=True) / 2
+        return project(x, self.projection), x.square().sum(-1, keepdim=True) / 2
 
     def _key_shift(self, x: Tensor) -> Tensor:
         """Return what the logarithms of keys' features are lowered by, ``(H, 1, 1)`` or a number."""

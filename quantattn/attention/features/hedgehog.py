@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from quantattn.attention.features.base import FeatureMap, QueryFeatures, check_heads, check_size, digest
+from quantattn.attention.features.projection import project
 from quantattn.errors import FeatureMapError
 
 
@@ -82,7 +83,7 @@ class Hedgehog(nn.Module, FeatureMap):
 
     def _features(self, x: Tensor, weight: Tensor) -> Tensor:
         check_heads(x, self.name, self.d, self.heads)
-        projected = x @ weight.to(x.dtype).mT
+        projected = project(x, weight)
         if self.activation == "exp":
             return torch.cat([projected, -projected], -1).exp()
         return torch.cat([projected.softmax(-1), (-projected).softmax(-1)], -1)
