@@ -285,14 +285,13 @@ def _read_packed(
     cu_seqlens: Tensor | None,
     query_cu_seqlens: Tensor | None,
     *,
-    tensors: dict[str, Tensor | None],
+    tensors: dict[str, Any],
     initial_state: AttentionState | None,
     entities: str | Sequence[str] | None,
     **options: Any,
 ) -> LinearAttentionOutput:
     """Read sequences laid end to end, each by itself."""
     query, key, value = tensors["query"], tensors["key"], tensors["value"]
-    assert query is not None and key is not None and value is not None
     counted = tensors["visible_counts"] is not None
     check_inputs(query, key, value, same_length=False)
     if cu_seqlens is None:

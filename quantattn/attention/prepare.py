@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,9 +48,9 @@ def prepare(
     the reads that see one are made NaN afterwards.
     """
     poisoned = None
-    if mask is not None and not feature_map.stays_finite:
-        # What a masked key would overflow to must not reach the map's gradient either.
-        key = emptied(key, ~mask[:, None])
+    if mask is not None:
+        # What a masked key or value would overflow to must not reach a gradient either.
+        key, value = emptied(key, ~mask[:, None]), emptied(value, ~mask[:, None])
     if not looks_finite(query, key, value):
         bad_query, bad_key = nonfinite_rows(query), nonfinite_rows(key, value)
         query, key, value = emptied(query, bad_query), emptied(key, bad_key), emptied(value, bad_key)
@@ -78,15 +79,50 @@ def _map(
     feature_map: FeatureMap, query: Tensor, key: Tensor, mask: Tensor | None
 ) -> tuple[QueryFeatures, Tensor]:
     """Return checked features of queries and keys; those of masked keys are zero."""
-    mapped = feature_map.map_query(query)
+    mapped = _called(feature_map, feature_map.map_query, query, "query")
+    if not isinstance(mapped, QueryFeatures):
+        raise FeatureMapError(
+            f"feature_map: map_query of {feature_map.name!r} returned {type(mapped).__name__}; "
+            "return QueryFeatures(features, log_scale)."
+        )
     _check_features(feature_map, mapped.features, query, "query")
-    key_features = feature_map.map_key(key)
+    _check_log_scale(feature_map, mapped.log_scale, query)
+    key_features = _called(feature_map, feature_map.map_key, key, "key")
     _check_features(feature_map, key_features, key, "key", mask)
     if mask is not None:
         key_features = key_features * mask[:, None, :, None].to(key_features.dtype)
     if mapped.log_scale is not None:
         mapped = QueryFeatures(mapped.features, mapped.log_scale.double())
     return mapped, key_features
+
+
+def _called(feature_map: FeatureMap, function: Callable[[Tensor], Any], x: Tensor, argument: str) -> Any:
+    """Call a map, which may be a user's, and refuse what it does to its input."""
+    before = None if x.is_inference() else x._version
+    try:
+        result = function(x)
+    except (FeatureMapError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise FeatureMapError(
+            f"feature_map: {feature_map.name!r} failed on {argument} {tuple(x.shape)} in {x.dtype}: {error}"
+        ) from error
+    if before is not None and x._version != before:
+        raise FeatureMapError(
+            f"feature_map: {feature_map.name!r} edits its input in place, which is the caller's {argument}; "
+            "compute on a copy."
+        )
+    return result
+
+
+def _check_log_scale(feature_map: FeatureMap, log_scale: Any, x: Tensor) -> None:
+    if log_scale is None or (isinstance(log_scale, Tensor) and log_scale.shape == x.shape[:-1]):
+        return
+    shape = tuple(log_scale.shape) if isinstance(log_scale, Tensor) else type(log_scale).__name__
+    raise FeatureMapError(
+        f"feature_map: log_scale of {feature_map.name!r} is {shape}, not one number for each query "
+        f"{tuple(x.shape[:-1])}; return QueryFeatures(features, None) if nothing is divided out."
+    )
 
 
 def _all_finite(mapped: QueryFeatures, key: Tensor) -> bool:
@@ -97,7 +133,16 @@ def _all_finite(mapped: QueryFeatures, key: Tensor) -> bool:
 def _check_features(
     feature_map: FeatureMap, features: Tensor, x: Tensor, argument: str, mask: Tensor | None = None
 ) -> None:
+    if not isinstance(features, Tensor):
+        raise FeatureMapError(
+            f"feature_map: {feature_map.name!r} made {type(features).__name__} of {argument}, not a tensor."
+        )
     expected = (*x.shape[:-1], feature_map.width(x.shape[-1]))
+    if features.dtype != x.dtype or features.device != x.device:
+        raise FeatureMapError(
+            f"feature_map: {feature_map.name!r} made {features.dtype} on {features.device} of {argument} in "
+            f"{x.dtype} on {x.device}; compute in the dtype of the input and return that."
+        )
     if tuple(features.shape) != expected:
         raise FeatureMapError(
             f"feature_map: {feature_map.name!r} made shape {tuple(features.shape)} of {argument} "

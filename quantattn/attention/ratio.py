@@ -10,6 +10,7 @@ from torch import Tensor
 
 from quantattn.attention.denominator import Denominator, FloorDenominator, PriorDenominator, RaiseDenominator
 from quantattn.attention.derivatives import first_order
+from quantattn.attention.finite import looks_finite
 from quantattn.errors import DenominatorError, ShapeError
 
 
@@ -59,6 +60,9 @@ def divide(
     if lost is not None:
         denominator = torch.where(lost, torch.nan, denominator)
     output = _apply(policy, read, denominator, up)
+    if isinstance(policy, RaiseDenominator) and not looks_finite(output):
+        # Sums beyond the range of the dtype: a finite denominator beside them is of no use.
+        refuse_unusable(torch.where(torch.isfinite(output.detach()).all(-1), denominator, torch.nan))
     if lost is not None:
         output = torch.where(lost[..., None], torch.nan, output)
     unit = log_unit if isinstance(policy, RaiseDenominator) else up
@@ -91,8 +95,8 @@ def _shrunk(constant: Tensor, up: Tensor) -> Tensor:
 
 
 def _with_prior(read: Tensor, policy: PriorDenominator, up: Tensor | None) -> Tensor:
-    mass = torch.as_tensor(policy.mass).to(read)
-    value = torch.as_tensor(policy.value).to(read)
+    mass = torch.as_tensor(policy.mass, dtype=read.dtype, device=read.device)
+    value = torch.as_tensor(policy.value, dtype=read.dtype, device=read.device)
     try:
         mass = mass.expand(read.shape[:-1])
     except RuntimeError:
@@ -121,9 +125,10 @@ def refuse_unusable(denominator: Tensor) -> None:
     if denominator.numel() == 0:
         return
     low, high = denominator.aminmax()
-    if bool(low > 0) and bool(high < float("inf")):
+    least = torch.finfo(denominator.dtype).tiny
+    if bool(low >= least) and bool(high < float("inf")):
         return
-    usable = (denominator > 0) & (denominator < float("inf"))
+    usable = (denominator >= least) & (denominator < float("inf"))
     bad = (~usable).nonzero()
     named = "; ".join(
         f"batch {batch}, head {head}, position {row}: {float(denominator[batch, head, row]):g}"
@@ -142,6 +147,11 @@ def _cause(found: float) -> str:
         return (
             "The read met a NaN or infinite input, or sums beyond the range of the dtype: "
             "mask such keys, or scale queries and keys down."
+        )
+    if found > 0:
+        return (
+            "So small a number has lost its digits: scale queries and keys down, or up where their features "
+            "vanish, or compute in float64."
         )
     if found < 0:
         return (

@@ -115,16 +115,20 @@ def softmax_attention(
     mask = check_mask(key_mask, key)
     decay = check_decay(log_decay, "log_decay", key)
     check_decay(read_log_decay, "read_log_decay", query)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    if not (math.isfinite(scale) and scale > 0):
-        raise ShapeError(f"scale: expected a positive finite number, got {scale}.")
-    if query.shape[2] == 0:
-        return value.new_zeros(*query.shape[:3], value.shape[-1])
+    scale = _checked_scale(scale, query.shape[-1])
+    if 0 in query.shape[:3]:
+        # Reads of nothing: inputs without numbers have a gradient without numbers.
+        nothing = value.new_zeros(*query.shape[:3], value.shape[-1])
+        return nothing + (query.sum() + key.sum() + value.sum()) * 0
     _refuse_empty(counts, mask, visibility, query)
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     with torch.autocast(query.device.type, enabled=False):
         inputs = query.to(dtype), key.to(dtype), value.to(dtype)
         lost = None
+        if mask is not None:
+            # What a masked key or value holds must reach no logit, nor a gradient.
+            gone = ~mask[:, None]
+            inputs = inputs[0], emptied(inputs[1], gone), emptied(inputs[2], gone)
         if not looks_finite(*inputs):
             bad_query, bad_key = nonfinite_rows(inputs[0]), nonfinite_rows(*inputs[1:])
             inputs = emptied(inputs[0], bad_query), emptied(inputs[1], bad_key), emptied(inputs[2], bad_key)
@@ -136,6 +140,15 @@ def softmax_attention(
         if lost is not None:
             output = torch.where(lost[..., None], torch.nan, output)
     return output.to(query.dtype)
+
+
+def _checked_scale(scale: float | None, width: int) -> float:
+    if scale is None:
+        return 1 / math.sqrt(width)
+    known = isinstance(scale, int | float) and not isinstance(scale, bool) and 1e-12 <= scale <= 1e12
+    if not known:
+        raise ShapeError(f"scale: expected a number from 1e-12 to 1e12, got {scale!r}.")
+    return float(scale)
 
 
 def _read(
@@ -181,7 +194,7 @@ def _read_masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale:
 
     Whatever the mask says: a shorter way for padding would make earlier reads depend on where it begins.
     """
-    column = torch.where(mask, 0.0, MASKED / scale).to(key.dtype)[:, None, :, None]
+    column = torch.where(mask, 0.0, max(MASKED / scale, -1e38)).to(key.dtype)[:, None, :, None]
     key = torch.cat([key, column.expand(*key.shape[:3], 1)], -1)
     query = pad(query, (0, 1), value=1.0)
     width = kernel_width(query, query.shape[-1], value.shape[-1])

@@ -3,7 +3,8 @@
 Decay and masks enter the logits as one number for each key: what a row has in common cancels in its
 softmax. In the rectangle, the keys that all rows of a block see, that number is one more column of queries
 (ones) and keys, so the fused kernels need no mask. It is counted from the last of those keys, because a logit
-keeps fewer digits the larger it is. In the windows it differs by row and is an additive mask.
+keeps fewer digits the larger it is. In the windows it differs by row, and what a row
+does not see is selected away: a sum would let a great logit through.
 
 Where blocks and windows begin is fixed by the places of the rows and the count of the earliest, never by what
 comes later, so no later key, gap or count moves a bit of an earlier read.
@@ -11,6 +12,7 @@ comes later, so no later key, gap or count moves a bit of an earlier read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -23,6 +25,8 @@ from quantattn.attention.derivatives import first_order
 MASKED = -1e30
 """Logit of a masked key: finite, so that a stretch of them alone gives no NaN on its way to weight zero."""
 
+_LEAST = -1e38
+"""Least number that is put into a column of keys: within the range of float32 whatever the scale."""
 _ROWS = 256
 _KEYS = 256
 """Keys of a window."""
@@ -175,8 +179,10 @@ class _Piece(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
+    visible: Tensor | None
+    """``(b, 1, rows, keys)`` bool; None where every row sees every key."""
     bias: Tensor | None
-    """``(b, 1 or H, rows, keys)``: added to the logits; None for nothing."""
+    """``(b, H, rows, keys)``: added to the logits of a window; None for nothing."""
     later: Tensor | None
     """``(b, H, rows)``: log decay from the last of these keys to the last that each row sees."""
     span: tuple[int, int]
@@ -219,13 +225,17 @@ class _Operands:
             later = None
             if self._coordinate is not None and last is not None:
                 later = (last - self._coordinate[batch, :, block.low - 1, None]).to(key.dtype)
-            yield _Piece(query, key[:, :, past], value[:, :, past], None, later, (0, block.low))
+            yield _Piece(query, key[:, :, past], value[:, :, past], None, None, later, (0, block.low))
         for first, stop in block.windows(key.shape[2]):
             keys = slice(first, stop)
             if self._biased:
                 key[:, :, keys, self._column] = 0.0
-            bias = self._own_bias(block, keys, last)
-            yield _Piece(query, key[:, :, keys], value[:, :, keys], bias, None, (first, stop))
+            visible = self._visible(block, keys)
+            bias = None
+            if self._coordinate is not None and last is not None:
+                between = last[..., None] - self._coordinate[block.batch, :, None, keys]
+                bias = between.to(key.dtype)
+            yield _Piece(query, key[:, :, keys], value[:, :, keys], visible, bias, None, (first, stop))
 
     def _last_seen(self, block: Block) -> Tensor | None:
         """Return the log decay from the start up to the last key that each row sees, ``(b, H, rows)``."""
@@ -244,25 +254,23 @@ class _Operands:
             bias = self.key.new_zeros(*shape, block.low)
         else:
             coordinate = self._coordinate[block.batch, :, : block.low]
-            bias = ((coordinate[..., -1:] - coordinate) / self._scale).to(self.key.dtype)
+            bias = (coordinate[..., -1:] - coordinate) / self._scale
+            bias = bias.clamp(min=_LEAST).to(self.key.dtype)
         if self._mask is not None:
-            bias = bias.masked_fill(~self._mask[block.batch, None, : block.low], MASKED / self._scale)
+            bias = bias.masked_fill(
+                ~self._mask[block.batch, None, : block.low], max(MASKED / self._scale, _LEAST)
+            )
         return bias
 
-    def _own_bias(self, block: Block, keys: slice, last: Tensor | None) -> Tensor:
-        """Return what each row adds to the logits in a window ``(b, 1 or H, rows, keys)``, unseen masked."""
+    def _visible(self, block: Block, keys: slice) -> Tensor:
+        """Return which keys of a window each row sees."""
         place = torch.arange(keys.start, keys.stop, device=self.key.device)
         if block.counts is None:
             rows = torch.arange(block.start, block.stop, device=self.key.device)
             visible = (place <= rows[:, None])[None, None]
         else:
             visible = (place < block.counts[..., None])[:, None]
-        if self._mask is not None:
-            visible = visible & self._mask[block.batch, None, None, keys]
-        if self._coordinate is None or last is None:
-            return torch.zeros_like(visible, dtype=self.key.dtype).masked_fill_(~visible, MASKED)
-        between = last[..., None] - self._coordinate[block.batch, :, None, keys]
-        return between.to(self.key.dtype).masked_fill_(~visible, MASKED)
+        return visible if self._mask is None else visible & self._mask[block.batch, None, None, keys]
 
 
 def kernel_width(query: Tensor, key_width: int, value_width: int) -> int:
@@ -277,7 +285,9 @@ def kernel_width(query: Tensor, key_width: int, value_width: int) -> int:
 def _merge(first: Tensor, first_log: Tensor, second: Tensor, second_log: Tensor) -> tuple[Tensor, Tensor]:
     """Combine the softmax reads of two sets of keys into the read of both."""
     log_sum = torch.logaddexp(first_log, second_log)
-    read = first * (first_log - log_sum).exp()[..., None] + second * (second_log - log_sum).exp()[..., None]
+    # Of two sets that hold nothing visible yet, the log is minus infinity.
+    below = log_sum.clamp(min=MASKED)
+    read = first * (first_log - below).exp()[..., None] + second * (second_log - below).exp()[..., None]
     return read, log_sum
 
 
@@ -287,15 +297,14 @@ def _fused(x: Tensor) -> bool:
 
 def _forward(piece: _Piece, scale: float) -> tuple[Tensor, Tensor]:
     """Return a piece's read and the log of its softmax denominator."""
-    if _fused(piece.query):
+    if piece.visible is None and _fused(piece.query):
         read, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            piece.query, piece.key, piece.value, 0.0, False, attn_mask=piece.bias, scale=scale
+            piece.query, piece.key, piece.value, 0.0, False, scale=scale
         )
         return read, log_sum
     logits = _logits(piece, scale)
     log_sum = logits.logsumexp(-1)
-    weight = (logits - log_sum[..., None]).exp()
-    return weight @ piece.value, log_sum
+    return _weights(logits, log_sum) @ piece.value, log_sum
 
 
 def _backward(
@@ -303,7 +312,7 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return a piece's gradients, given the merged read and denominator of its rows."""
     query, key, value = piece.query, piece.key, piece.value
-    if _fused(query):
+    if piece.visible is None and _fused(query):
         dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             grad,
             query,
@@ -313,15 +322,24 @@ def _backward(
             log_sum,
             0.0,
             False,
-            attn_mask=piece.bias,
             scale=scale,
         )
         return dq, dk, dv
-    weight = (_logits(piece, scale) - log_sum[..., None]).exp()
+    weight = _weights(_logits(piece, scale), log_sum)
     slope = weight * (grad @ value.mT - (grad * output).sum(-1, keepdim=True)) * scale
+    if piece.visible is not None:
+        # What is hidden may overflow against the gradient, and zero times infinity is not zero.
+        slope.masked_fill_(~piece.visible, 0.0)
     return slope @ key, slope.mT @ query, weight.mT @ grad
 
 
 def _logits(piece: _Piece, scale: float) -> Tensor:
-    logits = piece.query @ piece.key.mT * scale
-    return logits if piece.bias is None else logits + piece.bias
+    logits = (piece.query @ piece.key.mT).mul_(scale)
+    if piece.bias is not None:
+        logits.add_(piece.bias)
+    return logits if piece.visible is None else logits.masked_fill_(~piece.visible, -math.inf)
+
+
+def _weights(logits: Tensor, log_sum: Tensor) -> Tensor:
+    """Return the softmax weights, in the place of the logits."""
+    return logits.sub_(log_sum.clamp(min=MASKED)[..., None]).exp_()

@@ -13,6 +13,9 @@ MIN_LOG_DECAY = -8192.0
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
 def check_inputs(query: Tensor, key: Tensor, value: Tensor, *, same_length: bool) -> None:
     """Refuse queries, keys and values that do not belong together.
 
@@ -28,6 +31,9 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, *, same_length: bool
             raise ShapeError(
                 f"{name}: expected 4 axes (batch, heads, length, width), got shape {tuple(tensor.shape)}."
             )
+        if tensor.layout != torch.strided or tensor.device.type == "meta":
+            what = f"layout {tensor.layout}" if tensor.layout != torch.strided else "no numbers (meta device)"
+            raise ShapeError(f"{name}: expected a dense tensor with numbers in it, got one of {what}.")
         if tensor.dtype not in _FLOATS:
             raise ShapeError(
                 f"{name}: expected a floating dtype, got {tensor.dtype}; convert it with .float()."
@@ -73,7 +79,7 @@ def check_counts(counts: Tensor | None, query: Tensor, keys: int) -> Tensor | No
     if counts is None:
         return None
     shape = (query.shape[0], query.shape[2])
-    if not isinstance(counts, Tensor) or counts.is_floating_point() or counts.dtype == torch.bool:
+    if not isinstance(counts, Tensor) or counts.dtype not in _INTEGERS or counts.device.type == "meta":
         kind = counts.dtype if isinstance(counts, Tensor) else type(counts).__name__
         raise ShapeError(f"visible_counts: expected an integer tensor, got {kind}.")
     if tuple(counts.shape) != shape:

@@ -55,7 +55,7 @@ def resolve_backend(
             # A graph under compilation can hold torch's operations alone.
             runs = device.type == "cpu" and dtype == torch.float32 and not torch.compiler.is_compiling()
             name = "fused" if runs else "chunked"
-    if name not in _REGISTRY:
+    if not isinstance(name, str) or name not in _REGISTRY:
         raise BackendError(
             f"backend: {name!r} is not available; give one of auto, {', '.join(backend_names())}."
         )

@@ -25,6 +25,7 @@ from quantattn.attention.backends._vectors import (
     beyond,
     bytes_of,
     compiled,
+    divide,
     fma,
     lanes_of,
     load,
@@ -32,6 +33,7 @@ from quantattn.attention.backends._vectors import (
     pointer,
     spread,
     store,
+    total,
 )
 
 BLOCK = 32
@@ -103,6 +105,7 @@ def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, o
     seen, place = pointer(inputs[5], np.int64(0)), pointer(inputs[6], np.int64(0))
     out, below, final = pointer(outputs[0], like), pointer(outputs[1], like), pointer(outputs[2], like)
     lost, spoilt = pointer(outputs[3], np.uint8(0)), pointer(outputs[4], np.uint8(0))
+    burst = pointer(outputs[5], np.uint8(0))
     lanes = lanes_of(query)
     pair, strip = task // strips, task % strips
     batch, head = pair // heads, pair % heads
@@ -194,7 +197,8 @@ def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, o
                     to, count = pair * reads + block + step, block + step + own
                 gone = count > first_bad or (some and dead_query[step])
                 if ratio:
-                    _divide(oo, step * ld, begin, end, sums[step])
+                    if not _divide(oo, step * ld, begin, end, sums[step]):
+                        burst[pair] = 1
                     if gone:
                         sums[step] = np.nan
                         for i in range(begin, end):
@@ -224,8 +228,16 @@ def forward_sweep(task: int, like: Any, sizes: Any, strides: Any, inputs: Any, o
 
 
 @compiled
-def _divide(room: Any, at: int, begin: int, end: int, divisor: Any) -> None:
+def _divide(room: Any, at: int, begin: int, end: int, divisor: Any) -> bool:
+    """Divide a row and return whether it is finite.
+
+    By the number itself: its inverse may overflow where the ratio does not.
+    """
     lanes = lanes_of(room)
-    inverse = spread(as_element(room, 1.0) / divisor)
+    below, zero = spread(divisor), spread(as_element(room, 0.0))
+    sums = zero
     for i in range(begin, end, lanes):
-        store(room, at + i, multiply(load(room, at + i), inverse))
+        part = divide(load(room, at + i), below)
+        store(room, at + i, part)
+        sums = fma(part, zero, sums)
+    return bool(total(sums) == as_element(room, 0.0))

@@ -8,8 +8,8 @@ every platform.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import torch
 
@@ -35,8 +35,21 @@ def thread_count() -> int:
     return max(1, torch.get_num_threads())
 
 
-def share_out(program: Callable[[int, int], object], tasks: int, threads: int) -> None:
-    """Call ``program(first, last)`` over runs of tasks that cover ``range(tasks)``, from several threads."""
+def share_out(
+    program: Callable[[int, int], object], tasks: int, threads: int, memory: Sequence[object] = ()
+) -> None:
+    """Call ``program(first, last)`` over runs of tasks that cover ``range(tasks)``, from several threads.
+
+    Parameters
+    ----------
+    program : callable
+        Compiled code; it knows its memory by address alone.
+    tasks, threads : int
+        How many of them.
+    memory : sequence
+        What lies at the addresses: every thread holds on to it while it works, also where the caller is
+        interrupted and lets go.
+    """
     global _pool, _pool_size
     threads = min(threads, tasks)
     if threads <= 1:
@@ -46,7 +59,7 @@ def share_out(program: Callable[[int, int], object], tasks: int, threads: int) -
     bounds = [tasks * share // shares for share in range(shares + 1)]
     waiting = iter(range(shares))
 
-    def work() -> None:
+    def work(_held: object = None) -> None:
         # next() on an iterator of a range is one step under the interpreter's lock.
         for share in waiting:
             program(bounds[share], bounds[share + 1])
@@ -54,9 +67,28 @@ def share_out(program: Callable[[int, int], object], tasks: int, threads: int) -
     if _pool is None or _pool_size < threads - 1:
         _pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="quantattn")
         _pool_size = threads - 1
-    helpers = [_pool.submit(work) for _ in range(threads - 1)]
-    work()
-    for helper in helpers:
-        # Nothing is left for one that has not begun: other callers may keep the threads busy for long.
-        if not helper.cancel():
-            helper.result()
+    helpers: list[Future[None]] = []
+    try:
+        for _ in range(threads - 1):
+            helpers.append(_pool.submit(work, memory))
+        work()
+        for helper in helpers:
+            # Nothing is left for one that has not begun: other callers may keep the threads busy for long.
+            if not helper.cancel():
+                helper.result()
+    except BaseException:
+        # Whoever interrupts frees the memory that the others write to: nobody leaves before they are done.
+        for _ in waiting:
+            pass
+        _wait(helpers)
+        raise
+
+
+def _wait(helpers: Sequence[Future[None]]) -> None:
+    """Wait for threads that have begun, whatever interrupts it."""
+    while True:
+        try:
+            wait([helper for helper in helpers if not helper.cancel()])
+            return
+        except KeyboardInterrupt:
+            continue

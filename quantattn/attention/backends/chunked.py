@@ -19,9 +19,11 @@ from torch.nn.functional import pad
 
 from quantattn.attention.backends.base import Clock, Problem, Solution, read_clock
 from quantattn.attention.derivatives import first_order
+from quantattn.attention.validation import MIN_LOG_DECAY
 
 _SLAB = 128
 """Blocks multiplied at a time: their small matrices stay in the cache."""
+_EXACT_ROWS = int(2**20 / -MIN_LOG_DECAY)
 _QUERY_BLOCK = 32
 """Most queries in a block when reads are placed by visible counts."""
 
@@ -37,7 +39,7 @@ def read_chunked(problem: Problem) -> Solution:
     extra = count * size - length
     key = _rows(problem.key, extra)
     value = _rows(problem.value, extra)
-    coordinate = None
+    coordinate = tail = None
     if clock is not None:
         # Padding repeats the last coordinate: nothing is written there and no time passes.
         tail = clock.keys[..., -1:].expand(batch, heads, extra)
@@ -46,9 +48,9 @@ def read_chunked(problem: Problem) -> Solution:
     rows = None if clock is None else clock.rows
     if problem.counts is None:
         query = _rows(problem.query, extra)
-        if rows is not None:
-            rows = torch.cat([rows, rows[..., -1:].expand(batch, heads, extra)], -1)
-            rows = rows.reshape(-1, size)
+        if rows is not None and tail is not None:
+            # As late as the keys before them: the decay of a pair never exceeds one, though nobody reads it.
+            rows = torch.cat([rows, tail], -1).reshape(-1, size)
         limit = 0 if problem.visibility == "inclusive" else -1
         read, final = _ChunkedRead.apply(  # type: ignore[no-untyped-call]
             query.reshape(-1, size, width), key, value, rows, coordinate, state, limit, None, count
@@ -75,6 +77,8 @@ def _unchanged(problem: Problem, clock: Clock | None) -> Solution:
     if state is None:
         batch, heads, _, width = problem.key.shape
         state = problem.key.new_zeros(batch, heads, width, problem.value.shape[-1])
+    # Sums of nothing: keys and values without numbers have a gradient without numbers.
+    state = state + problem.key.sum() + problem.value.sum()
     since = None if clock is None else clock.since
     return Solution(problem.query @ state, since, state, None if clock is None else clock.pending)
 
@@ -341,12 +345,20 @@ class _Grid:
 def _pair_decay(rows: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
     """Return ``exp(row - key)`` for every pair, exact to the digits of `dtype` however long the chunk.
 
-    In float32 the coordinates are split into sixteenths, whose differences are exact, and a small rest:
-    the digits of a difference do not depend on how far both lie from the chunk's start.
+    In float32 the coordinates are split into sixteenths, whose differences are exact up to 2^20, and a small
+    rest: the digits of a difference do not depend on how far both lie from the chunk's start. Chunks of more
+    rows than stay below that, at :data:`~quantattn.attention.validation.MIN_LOG_DECAY` each, are split into
+    multiples of 1024 first; past that, a difference wipes whatever its digits are.
     """
     if dtype == torch.float64:
         return (rows[:, :, None] - keys[:, None, :]).exp_()
     row_coarse, key_coarse = (rows * 16).round_().div_(16), (keys * 16).round_().div_(16)
     row_rest, key_rest = (rows - row_coarse).to(dtype), (keys - key_coarse).to(dtype)
-    gap = row_coarse.to(dtype)[:, :, None] - key_coarse.to(dtype)[:, None, :]
+    if keys.shape[1] > _EXACT_ROWS:
+        row_far, key_far = (rows / 1024).round_().mul_(1024), (keys / 1024).round_().mul_(1024)
+        gap = row_far.to(dtype)[:, :, None] - key_far.to(dtype)[:, None, :]
+        gap.add_((row_coarse - row_far).to(dtype)[:, :, None])
+        gap.sub_((key_coarse - key_far).to(dtype)[:, None, :])
+    else:
+        gap = row_coarse.to(dtype)[:, :, None] - key_coarse.to(dtype)[:, None, :]
     return gap.add_(row_rest[:, :, None]).sub_(key_rest[:, None, :]).exp_()

@@ -88,6 +88,8 @@ class Outputs(NamedTuple):
     """``(B, H, Tq)`` bytes, beside sums."""
     spoilt: int
     """``(B, H)`` bytes."""
+    burst: int
+    """``(B, H)`` bytes, zero at first, beside ratios: whether one of them is not finite."""
 
 
 def read_fused(problem: Problem) -> Solution:
@@ -168,9 +170,12 @@ def _read(
         int(mask is not None),
         int(state is not None),
     )
-    out, below, final, lost, spoilt = _Sweep.apply(  # type: ignore[no-untyped-call]
+    out, below, final, lost, spoilt, burst = _Sweep.apply(  # type: ignore[no-untyped-call]
         query, key, value, gaps, state, mask, seen, place, sizes
     )
+    if ratio and bool(burst.any()):
+        # Sums beyond the range of the dtype: a finite denominator beside them is of no use.
+        below = torch.where(torch.isfinite(out.detach()).all(-1), below, torch.nan)
     sums, output = (None, out) if ratio else (out, None)
     return MappedRead(sums, output, below, None, lost, spoilt, behind, final, pending)
 
@@ -211,13 +216,13 @@ class _Elapse(torch.autograd.Function):
         batch, heads, length = log_decay.shape
         gaps = log_decay.new_empty(batch, heads, length)
         since = log_decay.new_empty(batch, heads, length + 1)
-        ctx.mask = np.zeros((0, length), np.bool_) if mask is None else mask.contiguous().numpy()
+        ctx.save_for_backward(mask)
         pairs = batch * heads
         run_elapse(
             heads,
-            log_decay.contiguous().view(pairs, length).numpy(),
-            ctx.mask,
-            pending.contiguous().view(pairs).numpy(),
+            log_decay.resolve_neg().contiguous().view(pairs, length).numpy(),
+            _marks(mask, length),
+            pending.resolve_neg().contiguous().view(pairs).numpy(),
             gaps.view(pairs, length).numpy(),
             since.view(pairs, length + 1).numpy(),
         )
@@ -229,9 +234,10 @@ class _Elapse(torch.autograd.Function):
         batch, heads, length = grad_gaps.shape
         pairs = batch * heads
         grad_steps, grad_pending = torch.empty_like(grad_gaps), grad_gaps.new_empty(batch, heads)
+        (mask,) = ctx.saved_tensors
         run_pull_elapsed(
             heads,
-            ctx.mask,
+            _marks(mask, length),
             grad_gaps.contiguous().view(pairs, length).numpy(),
             grad_since.contiguous().view(pairs, length + 1).numpy(),
             grad_steps.view(pairs, length).numpy(),
@@ -240,8 +246,13 @@ class _Elapse(torch.autograd.Function):
         return grad_steps, grad_pending, None
 
 
+def _marks(mask: Tensor | None, length: int) -> Any:
+    return np.zeros((0, length), np.bool_) if mask is None else mask.contiguous().numpy()
+
+
 def _with_rows(x: Tensor) -> Tensor:
-    """Return a tensor whose rows are contiguous."""
+    """Return a tensor whose rows are contiguous and whose numbers lie in memory as they are."""
+    x = x.resolve_neg()
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
@@ -265,7 +276,7 @@ _LIKE = {torch.float32: np.float32(0), torch.float64: np.float64(0)}
 
 
 class _Sweep(torch.autograd.Function):
-    """Reads, denominators, final state, lost reads and spoilt heads."""
+    """Reads, denominators, final state, lost reads, spoilt heads and those whose sums burst."""
 
     @staticmethod
     def forward(
@@ -279,7 +290,7 @@ class _Sweep(torch.autograd.Function):
         seen: Tensor | None,
         place: Tensor | None,
         sizes: Sizes,
-    ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor]:
+    ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None, Tensor, Tensor]:
         batch, heads, reads, rank = query.shape
         ratio, width = bool(sizes.ratio), sizes.width
         query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
@@ -287,26 +298,30 @@ class _Sweep(torch.autograd.Function):
         below = query.new_empty(batch, heads, reads) if ratio else None
         lost = None if ratio else query.new_empty(batch, heads, reads, dtype=torch.bool)
         spoilt = query.new_empty(batch, heads, dtype=torch.bool)
+        burst = torch.zeros_like(spoilt)
         final = query.new_empty(batch, heads, rank, width + 1)
         factors = None if gaps is None else gaps.exp().to(query.dtype)
-        state = None if state is None else state.contiguous()
+        state = None if state is None else state.resolve_neg().contiguous()
         sizes, threads = _divided(sizes, batch * heads, width, query.element_size())
         strides = (*query.stride()[:3], *key.stride()[:3], *value.stride()[:3])
         inputs = Inputs(*map(_address, (query, key, value, mask, factors, seen, place, state)))
-        outputs = Outputs(*map(_address, (out, below, final, lost, spoilt)))
+        made = (out, below, final, lost, spoilt, burst)
+        outputs = Outputs(*map(_address, made))
+        held = (query, key, value, mask, factors, seen, place, state)
         share_out(
             lambda first, last: run_forward(
                 first, last, _LIKE[query.dtype], tuple(sizes), strides, tuple(inputs), tuple(outputs)
             ),
             batch * heads * sizes.strips,
             threads,
+            (held, made),
         )
         ctx.sizes = sizes
         kept = (out, below) if ratio else (None, None)
         last = None if gaps is None else final
         ctx.save_for_backward(query, key, value, mask, factors, seen, place, state, *kept, last)
-        ctx.mark_non_differentiable(*(x for x in (below, lost, spoilt) if x is not None))
-        return out, below, final, lost, spoilt
+        ctx.mark_non_differentiable(*(x for x in (below, lost, spoilt, burst) if x is not None))
+        return out, below, final, lost, spoilt, burst
 
     @staticmethod
     @first_order
@@ -319,7 +334,7 @@ class _Sweep(torch.autograd.Function):
         grad_value = in_large_pages(value.new_empty(batch, heads, keys, width))
         grad_gaps = None if factors is None else query.new_empty(batch, heads, keys, dtype=torch.float64)
         grad_start = query.new_empty(batch, heads, rank, width + 1)
-        grad, grad_final = _with_rows(grad), grad_final.contiguous()
+        grad, grad_final = _with_rows(grad), grad_final.resolve_neg().contiguous()
         sizes, threads = _divided(ctx.sizes, batch * heads, min(rank, width), query.element_size())
         if sizes.decays:
             # The gradient of a decay is a sum over all columns.
@@ -331,15 +346,18 @@ class _Sweep(torch.autograd.Function):
             *grad.stride()[:3],
         )
         inputs = tuple(map(_address, (query, key, value, mask, factors, seen, place, state)))
-        outputs = tuple(map(_address, (out, below, final, None, None)))
+        outputs = tuple(map(_address, (out, below, final, None, None, None)))
         asked = tuple(map(_address, (grad, grad_final)))
         results = tuple(map(_address, (grad_query, grad_key, grad_value, grad_gaps, grad_start)))
+        held = (query, key, value, mask, factors, seen, place, state, out, below, final, grad, grad_final)
+        made = (grad_query, grad_key, grad_value, grad_gaps, grad_start)
         share_out(
             lambda first, last: run_backward(
                 first, last, _LIKE[query.dtype], tuple(sizes), strides, inputs, outputs, asked, results
             ),
             batch * heads * sizes.strips,
             threads,
+            (held, made),
         )
         start = None if state is None else grad_start
         return grad_query, grad_key, grad_value, grad_gaps, start, None, None, None, None

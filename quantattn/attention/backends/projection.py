@@ -67,6 +67,7 @@ class _Projection(torch.autograd.Function):
             ),
             total,
             min(thread_count(), -(-total // _ROWS_TO_SHARE)),
+            (x, padded, out),
         )
         return out[..., :size]
 
