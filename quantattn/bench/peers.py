@@ -15,6 +15,7 @@ Peer = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 SDPA = "torch SDPA causal"
 AUTO = "quantattn auto"
+PERFORMER = "performer-pytorch"
 
 
 def peers() -> dict[str, Peer]:
@@ -22,9 +23,14 @@ def peers() -> dict[str, Peer]:
     found: dict[str, Peer] = {AUTO: _ours("auto"), SDPA: _sdpa, "quantattn chunked": _ours("chunked")}
     performer = _performer()
     if performer is not None:
-        found["performer-pytorch"] = performer
+        found[PERFORMER] = performer
     found["token cumsum"] = _cumsum
     return found
+
+
+def missing_peers() -> dict[str, str]:
+    """Return the peers that are not installed, each with the command that installs it."""
+    return {} if _performer() is not None else {PERFORMER: "pip install quantattn[bench]"}
 
 
 def _ours(backend: str) -> Peer:
