@@ -221,8 +221,8 @@ def _bench_attention(
 ) -> None:
     """Time causal linear attention against softmax and other implementations.
 
-    Medians with quartiles, in about a minute. One comparison is with recorded figures of a C++ kernel that does
-    not run here.
+    Medians with quartiles, in about a minute. One comparison is with recorded figures of a C++ kernel that
+    does not run here.
     """
     import json
 

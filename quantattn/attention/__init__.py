@@ -24,6 +24,10 @@ see how sound a read was                         ``.health`` of the result, an :
 know what is lost against softmax                :func:`kernel_report` (how far a map is from its kernel),
                                                  :func:`recall_report` (what a state of fixed width forgets)
 make a trained softmax model linear              :func:`convert`, which reports the drift layer by layer
+load a model's weights                           ``load_state_dict``: a layer that computes something else
+                                                 refuses; :func:`check_state_dict` says so for a whole model
+                                                 before it is touched, :func:`map_options` what is kept of a
+                                                 feature map
 ===============================================  ===========================================================
 
 Errors are those of :mod:`quantattn.errors`: children of :class:`~quantattn.errors.AttentionError`, and
@@ -56,6 +60,7 @@ uncompiled, for ``fused``.
 from __future__ import annotations
 
 from quantattn.attention.backends import backend_names
+from quantattn.attention.checkpoint import check_state_dict
 from quantattn.attention.clock import elapsed_decay, visible_before
 from quantattn.attention.conversion import Conversion, LayerDrift, convert
 from quantattn.attention.denominator import Denominator
@@ -80,6 +85,7 @@ from quantattn.attention.health import AttentionHealth
 from quantattn.attention.kernels import KernelReport, KernelRow, kernel_report
 from quantattn.attention.linear import LinearAttentionOutput, linear_attention
 from quantattn.attention.module import CausalAttention
+from quantattn.attention.options import map_options
 from quantattn.attention.recall import RecallReport, RecallRow, recall_report
 from quantattn.attention.softmax import softmax_attention
 from quantattn.attention.state import AttentionState
@@ -109,11 +115,13 @@ __all__ = [
     "Taylor2",
     "backend_names",
     "build_feature_map",
+    "check_state_dict",
     "convert",
     "elapsed_decay",
     "feature_map_names",
     "kernel_report",
     "linear_attention",
+    "map_options",
     "recall_report",
     "register_feature_map",
     "resolve_feature_map",

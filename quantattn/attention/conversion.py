@@ -15,7 +15,7 @@ from quantattn.attention.denominator import Denominator
 from quantattn.attention.estimates import table
 from quantattn.attention.features import FeatureMap
 from quantattn.attention.module import CausalAttention
-from quantattn.errors import FeatureMapError, ShapeError
+from quantattn.errors import AttentionError, DenominatorError, FeatureMapError, ShapeError
 
 MapChoice = str | FeatureMap | Callable[[CausalAttention], FeatureMap]
 """A map by name, one to copy into every layer, or a function of the layer that it goes into."""
@@ -78,18 +78,29 @@ class Conversion:
             "denominator": self.denominator.to_dict(),
         }
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict for each layer, such as for a data frame."""
+        whole = {
+            "model_output": self.output,
+            "feature_map": self.feature_map,
+            "denominator": str(self.denominator),
+        }
+        return [{**vars(layer), **whole} for layer in self.layers]
+
     def __str__(self) -> str:
-        """Return the report as a table."""
-        head = ("layer", "own drift", "compounded", "worst token")
+        """Return the report as a table, with the names of the attributes of :class:`LayerDrift`."""
+        head = ("layer", "own", "compounded", "worst")
         rows = [
             (drift.layer or "(model)", f"{drift.own:.3g}", f"{drift.compounded:.3g}", f"{drift.worst:.3g}")
             for drift in self.layers
         ]
-        whole = "" if self.output is None else f"\nDrift of the model's output: {self.output:.3g}"
+        whole = "" if self.output is None else f"\n\nDrift of the model's output: {self.output:.3g}"
         return (
-            f"Converted to linear attention, {self.feature_map}, {self.denominator.to_dict()}. It is another "
+            f"Converted to linear attention, {self.feature_map}, {self.denominator}. It is another "
             "function than the softmax\nmodel; this is how far apart they are on the inputs given, before "
-            f"fine-tuning, relative to softmax.\n{table(head, rows)}{whole}"
+            "fine-tuning, relative to softmax.\nown: of the layer, fed as in the softmax model; compounded: "
+            "with the drift of earlier layers; worst: of one\n"
+            f"token, under own\n\n{table(head, rows)}{whole}"
         )
 
 
@@ -114,7 +125,8 @@ def convert(
     inputs : Tensor, tuple or mapping
         What the model is called with to measure the drift: one tensor, positional or keyword arguments.
     denominator : Denominator, optional
-        Policy of the linear layers; ``Denominator.raise_()`` where not given.
+        Policy of the linear layers; ``Denominator.raise_()`` where not given. Maps that may give zero
+        (``relu``, ``squared_relu``, ``dpfp``) need a floor or a prior.
 
     Returns
     -------
@@ -128,6 +140,8 @@ def convert(
         If the model has no softmax layer of :class:`CausalAttention`.
     FeatureMapError
         If `feature_map` does not give a map.
+    DenominatorError
+        If the reads of a layer do not go with the policy. This and the other errors of a layer name it.
     """
     policy = Denominator.raise_() if denominator is None else denominator
     model = copy.deepcopy(softmax_model)
@@ -139,7 +153,8 @@ def convert(
         layer = model.get_submodule(name)
         assert isinstance(layer, CausalAttention)
         if layer not in made:
-            made[layer] = _linear(layer, _map_for(feature_map, layer), policy)
+            with _naming(name):
+                made[layer] = _linear(layer, _map_for(feature_map, layer), policy)
         parent, _, last = name.rpartition(".")
         if last:
             setattr(model.get_submodule(parent), last, made[layer])
@@ -151,7 +166,7 @@ def convert(
     for name in names:
         linear = model.get_submodule(name)
         arguments, options, softmax = before[name]
-        with _evaluating(linear):
+        with _naming(name), _evaluating(linear):
             own = linear(*arguments, **options)
         size = softmax.double().square().sum(-1).mean().sqrt()
         worst = (own - softmax).double().norm(dim=-1).max() / size
@@ -218,16 +233,26 @@ Call = tuple[tuple[Any, ...], dict[str, Any], Tensor]
 def _record(model: nn.Module, names: list[str], inputs: Any) -> tuple[dict[str, Call], Any]:
     """Run a model once; return each layer's arguments and output, and the model's output."""
     calls: dict[str, Call] = {}
+    running: list[str] = []
+
+    def enter(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+        return lambda *_: running.append(name)
 
     def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], None]:
         def hook(_: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Tensor) -> None:
             calls[name] = (arguments, options, output)
+            running.remove(name)
 
         return hook
 
-    hooks = [model.get_submodule(name).register_forward_hook(keep(name), with_kwargs=True) for name in names]
+    linear = not any(_is_softmax(module) for module in model.modules())
+    hooks = []
+    for name in names:
+        module = model.get_submodule(name)
+        hooks.append(module.register_forward_pre_hook(enter(name)))
+        hooks.append(module.register_forward_hook(keep(name), with_kwargs=True))
     try:
-        with _evaluating(model):
+        with _naming(running, linear=linear), _evaluating(model):
             if isinstance(inputs, Mapping):
                 output = model(**inputs)
             else:
@@ -239,6 +264,21 @@ def _record(model: nn.Module, names: list[str], inputs: Any) -> tuple[dict[str, 
     if idle:
         raise ShapeError(f"inputs: the model did not run its layers {idle[:3]} on them.")
     return calls, output
+
+
+@contextmanager
+def _naming(layer: str | list[str], *, linear: bool = True) -> Iterator[None]:
+    """Say in which layer an error happened, and where its policy is given."""
+    try:
+        yield
+    except AttentionError as error:
+        name = layer if isinstance(layer, str) else layer[-1] if layer else None
+        if name is None:
+            raise
+        hint = ""
+        if linear and isinstance(error, DenominatorError):
+            hint = " The policy of the linear layers is an option: convert(..., denominator=...)."
+        raise type(error)(f"layer {name or '(model)'!r}: {error}{hint}") from error
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from quantattn.errors import DenominatorError
 PriorValue = float | tuple[float, ...] | Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Denominator:
     """A denominator policy; build one with :meth:`raise_`, :meth:`floor` or :meth:`prior`.
 
@@ -34,6 +34,14 @@ class Denominator:
     """
 
     kind: ClassVar[str] = "denominator"
+
+    def __repr__(self) -> str:
+        """Return the call that builds the policy; tensors are shown by their shape."""
+        return f"Denominator.{self}"
+
+    def __str__(self) -> str:
+        """Return the policy as in a report: ``floor(1e-06)``."""
+        return f"{self.kind}()"
 
     @staticmethod
     def raise_() -> RaiseDenominator:
@@ -63,6 +71,19 @@ class Denominator:
         value : float, sequence of floats or Tensor, default 0.0
             What it says: one number, one number for each value channel, or a tensor that broadcasts
             to ``(B, H, Tq, d_v)``, such as ``(H, 1, d_v)``.
+
+        Notes
+        -----
+        A mass that is trained must stay positive. Train a number without bounds and pass its softplus, at
+        every call; in a layer see :class:`~quantattn.attention.CausalAttention`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from quantattn.attention import Denominator
+        >>> raw = torch.zeros(2, 1, requires_grad=True)  # trained
+        >>> Denominator.prior(torch.nn.functional.softplus(raw), 0.5)
+        Denominator.prior(mass=<tensor (2, 1), trained>, value=0.5)
         """
         if not isinstance(value, Tensor | int | float):
             value = tuple(float(number) for number in value)
@@ -105,14 +126,18 @@ class Denominator:
 _FIELDS: dict[str, set[str]] = {"raise": set(), "floor": {"eps"}, "prior": {"mass", "value"}}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RaiseDenominator(Denominator):
     """``n / s``; see :meth:`Denominator.raise_`."""
 
     kind: ClassVar[str] = "raise"
 
+    def __str__(self) -> str:
+        """Return the policy as in a report."""
+        return "raise_()"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class FloorDenominator(Denominator):
     """``n / max(s, eps)``; see :meth:`Denominator.floor`."""
 
@@ -128,8 +153,12 @@ class FloorDenominator(Denominator):
         """Return the policy as plain numbers and text."""
         return {"kind": self.kind, "eps": self.eps}
 
+    def __str__(self) -> str:
+        """Return the policy as in a report."""
+        return f"floor({self.eps!r})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PriorDenominator(Denominator):
     """``(n + mass * value) / (s + mass)``; see :meth:`Denominator.prior`."""
 
@@ -149,6 +178,10 @@ class PriorDenominator(Denominator):
         """Return the policy as plain numbers and text."""
         return {"kind": self.kind, "mass": _plain(self.mass), "value": _plain(self.value)}
 
+    def __str__(self) -> str:
+        """Return the policy as in a report, tensors by their shape."""
+        return f"prior(mass={_short(self.mass)}, value={_short(self.value)})"
+
     def __eq__(self, other: object) -> bool:
         """Compare by the numbers."""
         return isinstance(other, PriorDenominator) and self.to_dict() == other.to_dict()
@@ -162,6 +195,16 @@ def _plain(number: PriorValue) -> Any:
     if isinstance(number, Tensor):
         return number.detach().tolist()
     return list(number) if isinstance(number, tuple) else number
+
+
+def _short(number: PriorValue) -> str:
+    """Return a number, the first few of several, or the shape of a tensor."""
+    if isinstance(number, Tensor):
+        return f"<tensor {tuple(number.shape)}{', trained' if number.requires_grad else ''}>"
+    if isinstance(number, tuple):
+        more = f", ... {len(number)} in all" if len(number) > 4 else ""
+        return f"[{', '.join(f'{x!r}' for x in number[:4])}{more}]"
+    return repr(number)
 
 
 def _numbers(stored: Any) -> Any:

@@ -24,6 +24,10 @@ class Estimate:
         """Return value, low and high."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Return value and interval as flat columns: ``name``, ``name_low`` and ``name_high``."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
     def __str__(self) -> str:
         """Return the value, with its interval where there is one."""
         if self.low is None or self.high is None:
@@ -41,8 +45,12 @@ def check_confidence(confidence: float) -> float:
 def t_quantile(confidence: float, freedom: int) -> float:
     """Return the two-sided quantile of Student's t, by its expansion in ``1 / freedom`` (Fisher, 1925).
 
-    Good to 0.2% from six degrees of freedom at the 95% level.
+    Exact for one and two degrees of freedom; at the 95% level good to 0.8% from three and to 0.2% from six.
     """
+    if freedom == 1:
+        return math.tan(math.pi * confidence / 2)
+    if freedom == 2:
+        return confidence * math.sqrt(2 / (1 - confidence**2))
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
@@ -62,6 +70,35 @@ def mean_estimate(values: Sequence[float], confidence: float, *, highest: float 
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
     reach = t_quantile(confidence, count - 1) * spread
     return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, highest))
+
+
+def proportion_estimate(shares: Sequence[float], trials: int, confidence: float) -> Estimate:
+    """Return the mean of one share for each seed, each out of `trials`, with Wilson's interval.
+
+    Trials of one seed may be alike, so the interval is that of an effective number of trials: as many as
+    would spread as the seeds do, and never more than there are (Korn & Graubard, 1998), with the quantile of
+    Student's t. Unlike the mean's, it does not shrink to a point where all seeds agree: eight histories of
+    one pair, all recalled, give ``[0.59, 1]``.
+
+    Parameters
+    ----------
+    shares : sequence of floats
+        One for each seed, from 0 to 1; at least two.
+    trials : int
+        Trials of each seed.
+    confidence : float
+        Level of the interval.
+    """
+    count = len(shares)
+    mean = math.fsum(shares) / count
+    spread = math.fsum((share - mean) ** 2 for share in shares) / (count - 1) / count
+    number = float(count * trials)
+    if spread > 0:
+        number = min(number, mean * (1 - mean) / spread)
+    t = t_quantile(confidence, count - 1)
+    centre = (mean + t**2 / (2 * number)) / (1 + t**2 / number)
+    reach = t * math.sqrt(mean * (1 - mean) / number + (t / (2 * number)) ** 2) / (1 + t**2 / number)
+    return Estimate(mean, min(max(centre - reach, 0.0), mean), max(min(centre + reach, 1.0), mean))
 
 
 def bias_estimate(gram: Tensor, confidence: float) -> Estimate:
@@ -92,10 +129,14 @@ def bias_estimate(gram: Tensor, confidence: float) -> Estimate:
     return Estimate(value, low, high)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text in aligned columns."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[object] = ()) -> str:
+    """Return rows of text in aligned columns, with a blank line wherever the group of a row is another."""
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
     lines = [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [head, *rows]
     ]
-    return "\n".join(line.rstrip() for line in lines)
+    for place in range(len(groups) - 1, 0, -1):
+        if groups[place] != groups[place - 1]:
+            lines.insert(place + 1, "")
+    return "\n".join(lines)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from quantattn.attention.denominator import Denominator, FloorDenominator
+from quantattn.errors import ShapeError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttentionHealth:
     """Condition of one read. Figures are computed when they are asked for, and never enter the gradient.
+
+    Two of them are equal where they are one and the same; compare :meth:`to_dict` for the figures.
 
     Attributes
     ----------
@@ -28,6 +31,8 @@ class AttentionHealth:
     denominators : Tensor
         ``(B, H, Tq)``, detached: sums of similarities before the policy touched them. Under ``raise_()``
         they are as of the last key, since the time up to the read cancels in the ratio.
+    drift : float or None
+        Largest difference to the same read in float64, over the largest output; None where not measured.
     """
 
     backend: str
@@ -67,35 +72,56 @@ class AttentionHealth:
         """Reads whose denominator is exactly zero: nothing visible, or nothing similar."""
         return int((self.denominators == 0).sum())
 
-    def percentiles(self, at: Sequence[float] = (1.0, 50.0, 99.0)) -> dict[float, float]:
+    def percentiles(self, at: float | Sequence[float] = (1.0, 50.0, 99.0)) -> dict[float, float]:
         """Return percentiles of the finite denominators; NaN where there is none.
 
         Parameters
         ----------
-        at : sequence of floats, default (1, 50, 99)
-            Percentages.
+        at : float or sequence of floats, default (1, 50, 99)
+            Percentages, from 0 to 100.
+
+        Raises
+        ------
+        ShapeError
+            For anything else.
         """
+        wanted = _percentages(at)
         if not self._finite.numel():
-            return {float(percentage): float("nan") for percentage in at}
+            return dict.fromkeys(wanted, math.nan)
         ordered = self._finite.sort().values
         # The nearest rank: a value that occurred, at any size.
         last = ordered.numel() - 1
-        return {float(p): float(ordered[round(p / 100 * last)]) for p in at}
+        return {p: float(ordered[round(p / 100 * last)]) for p in wanted}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain numbers and text."""
+    def to_dict(self) -> dict[str, str | int | float | None]:
+        """Return the figures, flat and fit for JSON: None stands for a figure that there is not.
+
+        The keys are ``backend``, ``feature_map``, ``denominator`` (the policy as text), ``reads``, ``least``,
+        ``percentile_1``, ``percentile_50``, ``percentile_99``, ``floor_hits``, ``nonfinite``, ``empty`` and
+        ``drift``.
+        """
+        percentiles = {f"percentile_{p:g}": _or_none(value) for p, value in self.percentiles().items()}
         return {
             "backend": self.backend,
             "feature_map": self.feature_map,
-            "denominator": self.policy.to_dict(),
+            "denominator": str(self.policy),
             "reads": self.reads,
-            "least": self.least,
-            "percentiles": {f"{p:g}": value for p, value in self.percentiles().items()},
+            "least": _or_none(self.least),
+            **percentiles,
             "floor_hits": self.floor_hits,
-            "empty": self.empty,
             "nonfinite": self.nonfinite,
-            "drift": self.drift,
+            "empty": self.empty,
+            "drift": _or_none(self.drift),
         }
+
+    def __repr__(self) -> str:
+        """Return the counts and the least denominator, on one line."""
+        drift = "" if self.drift is None else f", drift={self.drift:.3g}"
+        return (
+            f"AttentionHealth({self.backend}, {self.feature_map}, {self.policy}: reads={self.reads}, "
+            f"least={self.least:.3g}, floor_hits={self.floor_hits}, nonfinite={self.nonfinite}, "
+            f"empty={self.empty}{drift})"
+        )
 
     @staticmethod
     def merge(parts: Sequence[AttentionHealth]) -> AttentionHealth:
@@ -111,3 +137,18 @@ class AttentionHealth:
             denominators=torch.cat(denominators, 2),
             drift=max(drifts) if len(drifts) == len(parts) else None,
         )
+
+
+def _or_none(figure: float | None) -> float | None:
+    return figure if figure is not None and math.isfinite(figure) else None
+
+
+def _percentages(at: float | Sequence[float]) -> tuple[float, ...]:
+    try:
+        given = (at,) if isinstance(at, int | float) else tuple(at)
+        wanted = tuple(float(p) for p in given)
+    except (TypeError, ValueError):
+        wanted = (math.nan,)
+    if isinstance(at, str | bool) or not all(0 <= p <= 100 for p in wanted):
+        raise ShapeError(f"at: expected percentages from 0 to 100, such as (1, 50, 99), got {at!r}.")
+    return wanted

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from quantattn.attention.backends import Visibility
 from quantattn.attention.clock import check_clocks
+from quantattn.attention.continuation import check_continuation
 from quantattn.attention.denominator import Denominator, RaiseDenominator
 from quantattn.attention.features import FeatureMap, resolve_feature_map
 from quantattn.attention.health import AttentionHealth
@@ -129,7 +130,8 @@ def linear_attention(
         ``(N + 1,)``: the same for the queries, needed where `visible_counts` is given.
     key_times : Tensor, optional
         ``(B, T)`` int64 instants of the keys in one unit, sorted: checked, against the state's clock too, and
-        carried on in the returned state. See :func:`~quantattn.attention.elapsed_decay` for decay from them.
+        carried on in the returned state. See :func:`~quantattn.attention.elapsed_decay` for decay from them;
+        of a continued state it is ``elapsed_decay(..., since=state)``.
     read_times : Tensor, optional
         ``(B, Tq)`` int64 instants of the reads. A read must lie after all that it sees, or at the instant of
         its own key where it is inclusive.
@@ -231,6 +233,10 @@ def linear_attention(
                 visibility=visibility,
                 as_of=None if initial_state is None else initial_state.as_of,
             )
+        if initial_state is not None:
+            check_continuation(
+                initial_state, keys=key.shape[2], key_times=key_times, log_decay=decay, mask=mask
+            )
         request = Request(
             query=query.to(dtype),
             key=key.to(dtype),
@@ -272,7 +278,7 @@ def linear_attention(
             read_log_decay=read_decay,
             initial_state=None
             if initial_state is None
-            else replace(initial_state, as_of=None, entities=None),
+            else replace(initial_state.to(dtype=torch.float64), as_of=None, entities=None),
             denominator=denominator,
             chunk_size=chunk_size,
         )
@@ -357,10 +363,11 @@ def _start(
         features=feature_map.width(width),
         values=value.shape[-1],
         fingerprint=fingerprint,
+        dtype=torch.float64 if key.dtype == torch.float64 else torch.float32,
+        device=key.device,
     )
     check_entities(state, names)
-    dtype = torch.float64 if key.dtype == torch.float64 else torch.float32
-    return torch.cat([state.S, state.z[..., None]], -1).to(dtype)
+    return torch.cat([state.S, state.z[..., None]], -1)
 
 
 def _finish(

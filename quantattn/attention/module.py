@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from quantattn.attention.checkpoint import DescribedModule
 from quantattn.attention.denominator import Denominator, PriorDenominator
 from quantattn.attention.features import FeatureMap, resolve_feature_map
 from quantattn.attention.features.registry import build_feature_map, feature_map_names
 from quantattn.attention.linear import LinearAttentionOutput, linear_attention
+from quantattn.attention.options import describe_map, map_options
 from quantattn.attention.softmax import softmax_attention
 from quantattn.attention.state import AttentionState
-from quantattn.errors import CheckpointError, ShapeError, StateError
+from quantattn.errors import DenominatorError, ShapeError, StateError
 
 _RAISE = Denominator.raise_()
-_SCHEMA = 1
+_SCHEMA = 2
 
 
-class CausalAttention(nn.Module):
+class CausalAttention(DescribedModule):
     """Multi-head causal self-attention, with a softmax or a linear read.
 
     Both kinds have the same projections, so the weights of one fit the other; what they compute differs.
-    Attention, heads, feature map and denominator policy are written into the ``state_dict`` and a layer with
-    others refuses to load it.
+    Width, heads, bias, attention, feature map with all its options, and denominator policy are written into
+    the ``state_dict``, and a layer with others refuses to load it, before it copies anything. Options of a
+    map are its attributes, or what its own ``options`` say; see
+    :func:`~quantattn.attention.map_options`. In a model, the modules that torch loads before the one
+    that refuses have their new weights by then; :func:`~quantattn.attention.check_state_dict`
+    looks at the whole model first.
 
     Parameters
     ----------
@@ -49,6 +53,39 @@ class CausalAttention(nn.Module):
     ------
     ShapeError
         If the heads do not divide the width, or `attention` is unknown.
+    FeatureMapError
+        For an unknown map.
+    DenominatorError
+        If `denominator` is not a policy.
+
+    Notes
+    -----
+    ``raise_()``, the default, needs a sum of similarities above zero. ``elu1`` and ``hedgehog`` always give
+    one, ``taylor2`` and ``favor`` do for queries and keys of moderate size. Under ``relu``, ``squared_relu``
+    and ``dpfp`` a query and a key may have no feature in common, so that a read, the first above all, adds up
+    to exactly zero and is a :class:`~quantattn.errors.DenominatorError`: give them
+    ``Denominator.floor(eps)`` or ``Denominator.prior(mass, value)``. ``identity`` takes nonnegative queries
+    and keys alone, which projections do not give.
+
+    The mass of a prior must stay positive while it is trained. A parametrisation of torch sees to that::
+
+        class Positive(torch.nn.Module):
+            def forward(self, raw):
+                return torch.nn.functional.softplus(raw)
+
+            def right_inverse(self, mass):
+                return mass.expm1().log()
+
+        mass = torch.nn.Parameter(torch.ones(heads, 1))
+        layer = CausalAttention(width, heads, denominator=Denominator.prior(mass, 0.0))
+        torch.nn.utils.parametrize.register_parametrization(layer, "prior_mass", Positive())
+
+    Examples
+    --------
+    >>> from quantattn.attention import CausalAttention, Denominator
+    >>> layer = CausalAttention(8, 2, feature_map="dpfp", denominator=Denominator.floor(1e-6))
+    >>> layer.config()["feature_map"], layer.config()["options"], layer.config()["denominator"]
+    ('dpfp', {'nu': 1}, {'kind': 'floor', 'eps': 1e-06})
     """
 
     feature_map: FeatureMap
@@ -68,6 +105,11 @@ class CausalAttention(nn.Module):
             raise ShapeError(f"heads: {heads} heads do not divide a width of {width}.")
         if attention not in ("linear", "softmax"):
             raise ShapeError(f"attention: expected 'linear' or 'softmax', got {attention!r}.")
+        if not isinstance(denominator, Denominator):
+            raise DenominatorError(
+                f"denominator: expected a Denominator, got {denominator!r}; "
+                "use Denominator.raise_(), .floor(eps) or .prior(mass, value)."
+            )
         self.width, self.heads = width, heads
         self.attention: Literal["linear", "softmax"] = attention
         self.projection = nn.Linear(width, 3 * width, bias=bias)
@@ -102,6 +144,7 @@ class CausalAttention(nn.Module):
         *,
         key_mask: Tensor | None = None,
         log_decay: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
     ) -> Tensor:
         """Return what every token reads of itself and the tokens before it.
 
@@ -113,6 +156,9 @@ class CausalAttention(nn.Module):
             ``(B, T)`` bool, True where a token is to be seen.
         log_decay : Tensor, optional
             ``(B, H, T)``, see :func:`~quantattn.attention.linear_attention`.
+        cu_seqlens : Tensor, optional
+            ``(N + 1,)``: N sequences lie end to end in a batch of one, and each is read by itself; see
+            :func:`~quantattn.attention.linear_attention`.
 
         Returns
         -------
@@ -120,9 +166,13 @@ class CausalAttention(nn.Module):
             ``(B, T, width)``.
         """
         if self.attention == "linear":
-            return self.read(hidden, key_mask=key_mask, log_decay=log_decay).output
+            result = self.read(hidden, key_mask=key_mask, log_decay=log_decay, cu_seqlens=cu_seqlens)
+            return result.output
         query, key, value = self.split(hidden)
-        return self.join(softmax_attention(query, key, value, key_mask=key_mask, log_decay=log_decay))
+        read = softmax_attention(
+            query, key, value, key_mask=key_mask, log_decay=log_decay, cu_seqlens=cu_seqlens
+        )
+        return self.join(read)
 
     def read(
         self,
@@ -210,9 +260,16 @@ class CausalAttention(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """Return what the layer is, as plain numbers and text; learned numbers are left to the weights."""
-        said: dict[str, Any] = {"schema": _SCHEMA, "attention": self.attention, "heads": self.heads}
+        said: dict[str, Any] = {
+            "schema": _SCHEMA,
+            "attention": self.attention,
+            "width": self.width,
+            "heads": self.heads,
+            "bias": self.projection.bias is not None,
+        }
         if self.attention == "linear":
             said["feature_map"] = self.feature_map.name
+            said["options"] = map_options(self.feature_map)
             said["features"] = self.feature_map.width(self.width // self.heads)
             said["denominator"] = self._policy.to_dict()
             for name in ("mass", "value"):
@@ -220,35 +277,9 @@ class CausalAttention(nn.Module):
                     said["denominator"][name] = "stored"
         return said
 
-    def get_extra_state(self) -> Tensor:
-        """Return :meth:`config` as bytes, so that files of tensors alone can hold it."""
-        return torch.tensor(list(json.dumps(self.config(), sort_keys=True).encode()), dtype=torch.uint8)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Refuse weights of another kind of layer.
-
-        Raises
-        ------
-        CheckpointError
-            Naming what differs.
-        """
-        try:
-            stored = json.loads(bytes(state.tolist()))
-        except (AttributeError, TypeError, ValueError) as error:
-            raise CheckpointError("state_dict: the description of an attention layer is damaged.") from error
-        if not isinstance(stored, Mapping):
-            raise CheckpointError(f"state_dict: {stored!r} does not describe an attention layer.")
-        own = self.config()
-        for name in sorted(own.keys() | stored.keys()):
-            if stored.get(name) != own.get(name):
-                raise CheckpointError(
-                    f"state_dict: {name} is {stored.get(name)!r}, this layer has {own.get(name)!r}; "
-                    "build the layer as it was trained."
-                )
-
     def extra_repr(self) -> str:
         """Return the options as text."""
         said = f"width={self.width}, heads={self.heads}, attention={self.attention!r}"
         if self.attention == "linear":
-            said += f", feature_map={self.feature_map.name!r}, denominator={self._policy.to_dict()}"
+            said += f", feature_map={describe_map(self.feature_map)}, denominator={self._policy}"
         return said

@@ -68,13 +68,15 @@ def segments(
     """
     if key.shape[0] != 1:
         raise ShapeError(f"cu_seqlens: goes with a batch of one, got {key.shape[0]}; lay rows end to end.")
-    keys = _bounds(cu_seqlens, "cu_seqlens", key.shape[2])
+    keys = sequence_bounds(cu_seqlens, "cu_seqlens", key.shape[2])
     if counted and query_cu_seqlens is None:
         raise ShapeError(
             "query_cu_seqlens: is needed beside visible_counts, to tell which sequence a query reads."
         )
     reads = (
-        keys if query_cu_seqlens is None else _bounds(query_cu_seqlens, "query_cu_seqlens", query.shape[2])
+        keys
+        if query_cu_seqlens is None
+        else sequence_bounds(query_cu_seqlens, "query_cu_seqlens", query.shape[2])
     )
     if len(reads) != len(keys):
         raise ShapeError(
@@ -91,7 +93,14 @@ def segments(
     ]
 
 
-def _bounds(bounds: Tensor, name: str, length: int) -> list[int]:
+def sequence_bounds(bounds: Tensor, name: str, length: int) -> list[int]:
+    """Return where sequences of a pack begin and end, checked to rise from 0 to the length.
+
+    Raises
+    ------
+    ShapeError
+        If they do not.
+    """
     if not isinstance(bounds, Tensor) or bounds.dtype not in (torch.int32, torch.int64):
         kind = bounds.dtype if isinstance(bounds, Tensor) else type(bounds).__name__
         raise ShapeError(f"{name}: expected an int32 or int64 tensor, got {kind}.")

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 
 from quantattn.attention.denominator import Denominator
-from quantattn.attention.estimates import Estimate, check_confidence, mean_estimate, table
+from quantattn.attention.estimates import Estimate, check_confidence, proportion_estimate, table
 from quantattn.attention.features import FeatureMap
-from quantattn.attention.features.registry import build_feature_map, feature_map_names
+from quantattn.attention.features.registry import build_feature_map
 from quantattn.attention.linear import linear_attention
 from quantattn.attention.softmax import softmax_attention
 from quantattn.errors import FeatureMapError, ShapeError
 
 SHARPNESS = (16.0, 8.0, 4.0, 2.0, 1.0)
-"""Lengths of queries and keys that every kind of attention may choose from; of equals the first."""
+"""What every kind of attention may choose from; of equals the first. The softmax logit of a key with itself
+is the square of its sharpness: 1 reads about evenly, 16 reads the right key alone."""
 
 _FLOOR = Denominator.floor(1e-30)
 
@@ -41,9 +42,11 @@ class RecallRow:
     state : int
         Numbers that a live system keeps: ``r * (d_v + 1)``, or ``length * (d + d_v)`` for softmax's cache.
     sharpness : float
-        Length of queries and keys, chosen on other histories.
+        How long queries and keys are: the softmax logit of a key with itself is its square. Chosen from 1, 2,
+        4, 8 and 16 (:data:`SHARPNESS`) by recall on as many other histories, so that a map is not blamed for
+        a length that does not suit it.
     recall : Estimate
-        Share of all keys of the history whose value is read back, over histories.
+        Share of all keys of the history whose value is read back, over histories, with Wilson's interval.
     """
 
     attention: str
@@ -57,6 +60,10 @@ class RecallRow:
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain numbers and text."""
         return {**vars(self), "recall": self.recall.to_dict()}
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the row flat: the interval as ``recall_low`` and ``recall_high``."""
+        return {**vars(self), **self.recall.columns("recall")}
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,14 @@ class RecallReport:
             "confidence": self.confidence,
         }
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict for each row, such as for a data frame."""
+        whole = {"values": self.values, "seeds": self.seeds, "confidence": self.confidence}
+        return [{**row.to_row(), **whole} for row in self.rows]
+
     def __str__(self) -> str:
-        """Return the report as a table."""
-        head = ("attention", "width", "features", "pairs", "state", "recall")
+        """Return the report as a table, with the names of the attributes of :class:`RecallRow`."""
+        head = ("attention", "width", "features", "length", "state", "sharpness", "recall")
         rows = [
             (
                 row.attention,
@@ -99,18 +111,22 @@ class RecallReport:
                 "-" if row.features is None else str(row.features),
                 str(row.length),
                 str(row.state),
+                f"{row.sharpness:g}",
                 str(row.recall),
             )
             for row in self.rows
         ]
+        shown = table(head, rows, [(row.width, row.length) for row in self.rows])
         return (
             f"Share of pairs read back, {self.seeds} histories of random keys each "
-            f"[{self.confidence:.0%} interval]; guessing gives {1 / self.values:.3g}\n{table(head, rows)}"
+            f"[{self.confidence:.0%} interval]; guessing gives {1 / self.values:.3g};\n"
+            "length: pairs in a history; state: numbers that a live system keeps; sharpness: of queries and\n"
+            f"keys, chosen from {', '.join(f'{s:g}' for s in SHARPNESS)} on other histories\n\n{shown}"
         )
 
 
 def recall_report(
-    feature_maps: Sequence[str | FeatureMap] = ("elu1", "dpfp", "taylor2", "favor"),
+    feature_maps: str | FeatureMap | Sequence[str | FeatureMap] = ("elu1", "dpfp", "taylor2", "favor"),
     *,
     lengths: Sequence[int] = (16, 64, 256),
     widths: Sequence[int] = (16, 32),
@@ -122,13 +138,14 @@ def recall_report(
 
     A history writes `length` pairs: keys in random directions, values drawn from `values` orthogonal codes.
     Every key is then asked for once, and recalled where the right code stands out. Nothing is trained:
-    queries equal keys, and each kind of attention may choose how long both are. Trained keys can be placed
-    better than random ones, but no map recalls more independent pairs than it has features.
+    queries equal keys, and each kind of attention may choose how long both are, from the sharpnesses 1, 2, 4,
+    8 and 16, by its recall on `seeds` other histories. Trained keys can be placed better than random ones,
+    but no map recalls more independent pairs than it has features.
 
     Parameters
     ----------
-    feature_maps : sequence of str or FeatureMap, default ("elu1", "dpfp", "taylor2", "favor")
-        Maps to compare; softmax is always there. A map that was built for one width needs that width alone.
+    feature_maps : str, FeatureMap or sequence of them, default ("elu1", "dpfp", "taylor2", "favor")
+        Map or maps to compare; softmax is always there. One built for a width needs that width alone.
     lengths : sequence of int, default (16, 64, 256)
         Pairs in a history.
     widths : sequence of int, default (16, 32)
@@ -163,9 +180,10 @@ def recall_report(
     for name, numbers in (("lengths", lengths), ("widths", widths)):
         if not numbers or not all(isinstance(n, int) and n >= 1 for n in numbers):
             raise ShapeError(f"{name}: expected positive whole numbers, got {tuple(numbers)}.")
+    chosen = (feature_maps,) if isinstance(feature_maps, str | FeatureMap) else tuple(feature_maps)
     rows = []
     for width in widths:
-        kinds: list[FeatureMap | None] = [None, *(_build(chosen, width) for chosen in feature_maps)]
+        kinds: list[FeatureMap | None] = [None, *(_build(one, width) for one in chosen)]
         for length in lengths:
             trial = _Histories(length, width, values, first_seed=seeds, count=seeds)
             histories = _Histories(length, width, values, first_seed=0, count=seeds)
@@ -179,7 +197,7 @@ def recall_report(
                         length=length,
                         state=length * (width + values) if kind is None else kind.width(width) * (values + 1),
                         sharpness=sharpness,
-                        recall=mean_estimate(histories.recall(kind, sharpness), confidence, highest=1.0),
+                        recall=proportion_estimate(histories.recall(kind, sharpness), length, confidence),
                     )
                 )
     return RecallReport(tuple(rows), values, seeds, confidence)
@@ -188,9 +206,12 @@ def recall_report(
 def _build(chosen: str | FeatureMap, width: int) -> FeatureMap:
     if isinstance(chosen, FeatureMap):
         return chosen
-    if chosen not in feature_map_names():
-        raise FeatureMapError(f"feature_maps: {chosen!r} is not registered; known: {feature_map_names()}.")
-    return build_feature_map(chosen, width)
+    if chosen == "softmax":
+        raise FeatureMapError("feature_maps: 'softmax' is no map, and always in the report; leave it out.")
+    try:
+        return build_feature_map(chosen, width)
+    except FeatureMapError as error:
+        raise FeatureMapError(str(error).replace("feature_map:", "feature_maps:", 1)) from error
 
 
 class _Histories:

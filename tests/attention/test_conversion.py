@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load, save
 from torch import nn
 
-from quantattn.attention import CausalAttention, Denominator, Favor, Hedgehog, convert
+from quantattn.attention import CausalAttention, Denominator, Favor, Hedgehog, build_feature_map, convert
 from quantattn.errors import CheckpointError, DenominatorError, FeatureMapError, ShapeError, StateError
 
 WIDTH, HEADS = 8, 2
@@ -125,7 +125,7 @@ def test_the_denominator_policy_is_part_of_the_model():
         CheckpointError, match=r"denominator is \{'eps': 0.5, 'kind': 'floor'\}, this layer has"
     ):
         other.load_state_dict(stored)
-    assert "'eps': 0.25" in repr(other)
+    assert "denominator=floor(0.25)" in repr(other)
     mass, value = nn.Parameter(torch.full((HEADS, 1), 2.0)), torch.full((HEADS, 1, 4), 0.25)
     learned = CausalAttention(WIDTH, HEADS, denominator=Denominator.prior(mass, value))
     assert {"prior_mass", "prior_value"} <= set(learned.state_dict())
@@ -223,6 +223,12 @@ def test_the_drift_is_reported_layer_by_layer():
     said = json.loads(json.dumps(conversion.to_dict()))
     assert said["feature_map"] == "elu1" and said["denominator"] == {"kind": "raise"}
     assert len(said["layers"]) == 2
+    head = text.split("\n\n")[1].splitlines()[0].split()
+    assert head == list(said["layers"][0]) == ["layer", "own", "compounded", "worst"]
+    rows = conversion.to_rows()
+    assert [row["own"] for row in rows] == [layer.own for layer in conversion.layers]
+    assert rows[0]["model_output"] == conversion.output and rows[0]["denominator"] == "raise_()"
+    assert all(isinstance(value, str | float) for row in rows for value in row.values())
 
 
 def test_a_conversion_can_be_fine_tuned():
@@ -294,6 +300,33 @@ def test_what_cannot_be_converted():
 
     with pytest.raises(ShapeError, match=r"did not run its layers \['blocks\.1'\]"):
         convert(Idle(), "elu1", x)
+
+
+def test_errors_of_a_conversion_name_the_layer():
+    x = tokens(2, 5, WIDTH)
+    model = Stack()
+    # Nothing in common under relu: the first layer's, and the second's alone.
+    remedy = r"layer 'blocks\.0': denominator: .* convert\(\.\.\., denominator=\.\.\.\)"
+    with pytest.raises(DenominatorError, match=remedy):
+        convert(model, "dpfp", x)
+    converted = convert(model, "dpfp", x, denominator=Denominator.floor(1e-6))
+    assert "floor(1e-06)" in str(converted) and "{" not in str(converted)
+
+    def second(layer):
+        return build_feature_map("dpfp" if layer.heads == 4 else "elu1", layer.width // layer.heads)
+
+    mixed = nn.Sequential(*(CausalAttention(WIDTH, heads, attention="softmax") for heads in (2, 4)))
+    with pytest.raises(DenominatorError, match=r"^layer '1': "):
+        convert(mixed, second, x)
+    with pytest.raises(FeatureMapError, match=r"^layer 'blocks\.0': feature_map: 'elu' .* Did you mean"):
+        convert(model, "elu", x)
+    with pytest.raises(ShapeError, match=r"^layer 'blocks\.0': hidden: expected"):
+        convert(model, "elu1", x[..., :4])
+    # An error of the softmax model is not put down to the policy.
+    with pytest.raises(DenominatorError, match=r"^layer 'blocks\.0': ") as caught:
+        convert(model, "elu1", (x, torch.zeros(2, 5, dtype=torch.bool)))
+    assert "convert(" not in str(caught.value)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
 def test_a_model_without_one_output_has_no_drift_of_its_own():

@@ -146,6 +146,7 @@ def test_drift_against_float64_is_measured_on_request():
         "denominator": Denominator.raise_(),
         "cu_seqlens": torch.tensor([0, 300]),
         "log_decay": -torch.ones(1, 2, 1),
+        "key_times": torch.full((1, 300), 6),
     }
     assert linear_attention(x, x, x, measure_drift=True, **options).health.drift < 1e-12
     spoilt = x.clone()

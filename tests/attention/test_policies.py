@@ -140,13 +140,15 @@ def test_health_says_what_happened():
     assert health.to_dict() == {
         "backend": "quadratic",
         "feature_map": "identity",
-        "denominator": {"kind": "floor", "eps": 2.0},
+        "denominator": "floor(2.0)",
         "reads": 12,
         "least": 1.0,
-        "percentiles": {"1": 1.0, "50": 2.0, "99": 3.0},
+        "percentile_1": 1.0,
+        "percentile_50": 2.0,
+        "percentile_99": 3.0,
         "floor_hits": 4,
-        "empty": 0,
         "nonfinite": 0,
+        "empty": 0,
         "drift": None,
     }
     strict = read(Denominator.prior(1.0), visibility="strict").health
@@ -165,6 +167,58 @@ def test_health_of_nothing():
     assert health.reads == 0
     assert health.least != health.least
     assert all(value != value for value in health.percentiles().values())
+    said = json.loads(json.dumps(health.to_dict(), allow_nan=False))
+    assert (said["reads"], said["least"], said["percentile_50"]) == (0, None, None)
+
+
+def test_health_on_one_line():
+    health = read(Denominator.floor(2.0), measure_drift=True).health
+    assert (
+        repr(health)
+        == str(health)
+        == (
+            "AttentionHealth(quadratic, identity, floor(2.0): reads=12, least=1, floor_hits=4, nonfinite=0, "
+            "empty=0, drift=0)"
+        )
+    )
+    bad = linear_attention(
+        ONES * math.nan, ONES, VALUE, feature_map="relu", denominator=Denominator.prior(1.0)
+    )
+    assert "least=nan" in repr(bad.health) and "nonfinite=12" in repr(bad.health)
+    assert json.loads(json.dumps(bad.health.to_dict(), allow_nan=False))["least"] is None
+
+
+def test_health_is_equal_to_itself_alone():
+    one, other = read(Denominator.floor(2.0)).health, read(Denominator.floor(2.0)).health
+    assert one == one and one != other and one.to_dict() == other.to_dict()
+    assert len({one, other}) == 2
+
+
+@pytest.mark.parametrize("at", ["50", True, None, (0, 101), (-1,), (math.nan,), ("a",), [[1]], object()])
+def test_bad_percentiles(at):
+    with pytest.raises(ShapeError, match=r"at: expected percentages from 0 to 100, such as .*, got"):
+        read(Denominator.floor(2.0)).health.percentiles(at)
+
+
+def test_one_percentile():
+    health = read(Denominator.floor(2.0)).health
+    assert health.percentiles(50) == {50.0: 2.0}
+    assert health.percentiles([0, 100]) == {0.0: 1.0, 100.0: 3.0}
+
+
+def test_policies_in_short():
+    for policy, said in (
+        (Denominator.raise_(), "raise_()"),
+        (Denominator.floor(1e-6), "floor(1e-06)"),
+        (Denominator.prior(2, 0.5), "prior(mass=2.0, value=0.5)"),
+        (Denominator.prior(2, [1, 2]), "prior(mass=2.0, value=[1.0, 2.0])"),
+    ):
+        assert str(policy) == said and repr(policy) == f"Denominator.{said}"
+        assert eval(repr(policy), {"Denominator": Denominator}) == policy
+    long = Denominator.prior(torch.nn.Parameter(torch.ones(4, 1)), list(range(64)))
+    assert repr(long) == (
+        "Denominator.prior(mass=<tensor (4, 1), trained>, value=[0.0, 1.0, 2.0, 3.0, ... 64 in all])"
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -84,10 +84,13 @@ def states(options: dict[str, object]) -> list[AttentionState]:
 @pytest.mark.parametrize("policy", [PRIOR, Denominator.floor(0.2)])
 def test_a_pack_is_its_sequences(policy, counted, backend):
     given = inputs(counted)
+    # Each sequence by a clock of its own, after the clock of its state.
+    times = torch.cat([1000 * n + 200 + torch.arange(length) for n, length in enumerate(LENGTHS)])[None]
     options = {"denominator": policy, "backend": backend, "chunk_size": 4, "return_state": True}
     starts = states({"denominator": policy})
     packed = linear_attention(
         **given,
+        key_times=times,
         cu_seqlens=BOUNDS,
         query_cu_seqlens=READ_BOUNDS if counted else None,
         initial_state=AttentionState.stack(starts),
@@ -95,8 +98,12 @@ def test_a_pack_is_its_sequences(policy, counted, backend):
         **options,
     )
     alone = [
-        linear_attention(**part, initial_state=start, entities=start.entities, **options)
-        for part, start in zip(one_by_one(given, counted), starts, strict=True)
+        linear_attention(
+            **part, key_times=times[:, low:high], initial_state=start, entities=start.entities, **options
+        )
+        for part, start, low, high in zip(
+            one_by_one(given, counted), starts, BOUNDS[:-1].tolist(), BOUNDS[1:].tolist(), strict=True
+        )
     ]
     assert torch.equal(packed.output, torch.cat([one.output for one in alone], 2))
     assert torch.equal(packed.health.denominators, torch.cat([one.health.denominators for one in alone], 2))
@@ -106,7 +113,9 @@ def test_a_pack_is_its_sequences(policy, counted, backend):
         for name in ("S", "z", "count", "pending"):
             assert torch.equal(getattr(row, name), getattr(one.state, name)), name
         assert row.entities == one.state.entities == (f"entity {n}",)
-        assert row.as_of == (100 + n,)
+        counts = given["key_mask"][0, BOUNDS[n] : BOUNDS[n + 1]].nonzero()
+        last = 1000 * n + 200 + int(counts[-1]) if len(counts) else 100 + n
+        assert row.as_of == one.state.as_of == (last,)
         assert row.fingerprint == one.state.fingerprint
 
 

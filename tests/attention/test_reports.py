@@ -19,7 +19,7 @@ from quantattn.attention import (
     recall_report,
     softmax_attention,
 )
-from quantattn.attention.estimates import bias_estimate, mean_estimate, t_quantile
+from quantattn.attention.estimates import bias_estimate, mean_estimate, proportion_estimate, t_quantile
 from quantattn.errors import FeatureMapError, ShapeError
 
 
@@ -43,9 +43,8 @@ def test_the_figures_of_one_map_by_the_direct_formulas():
     assert row.kernel_error.value == pytest.approx(kernel, rel=1e-12)
     assert row.weight_error.value == pytest.approx(float((mine - weight).abs().sum(-1).mean() / 2), rel=1e-12)
     assert row.output_error.value == pytest.approx(output, rel=1e-12)
-    # Nothing is random: all error is bias, and there is no interval.
-    assert row.kernel_bias.value == pytest.approx(kernel, rel=1e-12)
-    assert row.ratio_bias.value == pytest.approx(output, rel=1e-12)
+    # There is one map, so nothing is said of draws.
+    assert row.kernel_bias is None and row.ratio_bias is None
     assert row.kernel_error.low is None and row.seeds == 1
     assert (row.features, row.feature_map, row.unusable) == (15, "taylor2", 0.0)
     assert row.least_similarity == pytest.approx(float(scaled[weight > 0].min()), rel=1e-12)
@@ -120,14 +119,78 @@ def test_maps_that_break_their_promise_show():
         def __call__(self, x):
             return torch.cat([torch.ones_like(x[..., :1]), x], -1)
 
-    row = kernel_report(Odd(), QUERY, KEY, VALUE).rows[0]
+    report = kernel_report(Odd(), QUERY, KEY, VALUE)
+    row = report.rows[0]
     assert row.least_similarity < 0
     assert row.unusable > 0
+    cells = printed(report)
+    assert cells["unusable"] == f"{row.unusable:.3g}"
+    assert cells["least_similarity"] == f"{row.least_similarity:.3g}"
+
+
+def printed(report) -> dict[str, str]:
+    """The first row of a printed table, by column."""
+    head, first = str(report).split("\n\n")[1].splitlines()[:2]
+    return dict(zip(head.split(), first.replace(", ", ",").replace(" [", "[").split(), strict=True))
 
 
 def test_relu_may_see_nothing():
     row = kernel_report("relu", -KEY.abs(), KEY, VALUE).rows[0]
     assert (row.unusable, row.output_error.value, row.weight_error.value) == (1.0, 1.0, 0.5)
+
+
+def test_what_is_printed_of_one_map_and_of_draws():
+    one = kernel_report("relu", QUERY, KEY, VALUE)
+    assert list(printed(one)) == [
+        "feature_map",
+        "features",
+        "kernel_error",
+        "weight_error",
+        "output_error",
+        "unusable",
+    ]
+    assert 0 < one.rows[0].unusable < 1 and printed(one)["unusable"] == f"{one.rows[0].unusable:.3g}"
+    assert "interval" not in str(one).replace("without intervals", "") and "bias" not in str(one)
+    assert "least_similarity" in printed(kernel_report("taylor2", QUERY, KEY, VALUE))  # signed features
+    drawn = kernel_report("favor", QUERY, KEY, VALUE, features=(8, 16), seeds=3)
+    text = str(drawn)
+    assert "[95% intervals over draws]" in text and "least_similarity" not in text
+    for name in ("seeds", "kernel_bias", "ratio_bias", "unusable"):
+        assert name in text.split("\n\n")[1]
+    # A blank line before the table, and one between the numbers of features.
+    assert [len(part.splitlines()) for part in text.split("\n\n")] == [3, 3, 2]
+    named = set(text.split("\n\n")[1].splitlines()[0].split())
+    assert named <= set(drawn.rows[0].to_dict())
+    recall = recall_report(["elu1", "dpfp"], lengths=(2, 4), widths=(4,), values=4, seeds=2)
+    assert [len(part.splitlines()) for part in str(recall).split("\n\n")] == [3, 4, 3]
+    assert set(str(recall).split("\n\n")[1].splitlines()[0].split()) <= set(recall.rows[0].to_dict())
+    assert "sharpness" in printed(recall) and "chosen from 16, 8, 4, 2, 1 on other histories" in str(recall)
+
+
+def test_reports_as_flat_rows():
+    report = kernel_report("favor", QUERY, KEY, VALUE, features=(8,), seeds=3)
+    rows = report.to_rows()
+    assert len(rows) == 2
+    row, said = report.rows[0], rows[0]
+    assert (said["ratio_bias"], said["ratio_bias_low"], said["ratio_bias_high"]) == (
+        row.ratio_bias.value,
+        row.ratio_bias.low,
+        row.ratio_bias.high,
+    )
+    assert (said["feature_map"], said["features"], said["reads"], said["scale"]) == (
+        "favor, orthogonal",
+        8,
+        80,
+        0.5,
+    )
+    single = kernel_report("relu", QUERY, KEY, VALUE).to_rows()[0]
+    assert single.keys() == said.keys()
+    assert single["kernel_error"] is None and single["ratio_bias_low"] is None
+    recall = recall_report("elu1", lengths=(4,), widths=(4,), values=4, seeds=2).to_rows()
+    assert [row["attention"] for row in recall] == ["softmax", "elu1"]
+    assert recall[0]["recall_low"] < recall[0]["recall"] == recall[0]["recall_high"] == 1.0
+    for made in (*rows, *recall):
+        assert all(value is None or isinstance(value, str | int | float) for value in made.values())
 
 
 def test_reports_as_data_and_text():
@@ -136,7 +199,7 @@ def test_reports_as_data_and_text():
     assert said["reads"] == 80 and said["scale"] == 0.5 and len(said["rows"]) == 2
     assert set(said["rows"][0]["ratio_bias"]) == {"value", "low", "high"}
     text = str(report)
-    assert "favor, orthogonal" in text and "ratio bias" in text and "80 reads" in text
+    assert "favor, orthogonal" in text and "ratio_bias" in text and "80 reads" in text
     assert len({len(line) for line in text.splitlines()[1:2]}) == 1
     recall = recall_report(["elu1"], lengths=(4,), widths=(4,), values=4, seeds=2)
     said = json.loads(json.dumps(recall.to_dict()))
@@ -184,6 +247,12 @@ def test_recall_is_limited_by_the_width_of_the_state():
     assert found["softmax", 128].state == 128 * (8 + 16)
 
 
+def test_a_single_map_is_one_map():
+    for one in ("elu1", Dpfp(2)):
+        rows = recall_report(one, lengths=(2,), widths=(4,), values=4, seeds=2).rows
+        assert [row.attention for row in rows] == ["softmax", "elu1" if one == "elu1" else "dpfp"]
+
+
 def test_recall_of_one_pair_is_perfect_for_all():
     report = recall_report(["elu1", "favor"], lengths=(1,), widths=(4,), values=4, seeds=3)
     assert [row.recall.value for row in report.rows] == [1.0, 1.0, 1.0]
@@ -196,7 +265,13 @@ def test_recall_of_one_pair_is_perfect_for_all():
         ({"seeds": 1.5}, ShapeError, "seeds: expected a whole number from 2 up, got 1.5"),
         ({"lengths": ()}, ShapeError, "lengths: expected positive whole numbers"),
         ({"widths": (4, 0)}, ShapeError, r"widths: .* got \(4, 0\)"),
-        ({"feature_maps": ["soft"]}, FeatureMapError, "'soft' is not registered"),
+        ({"feature_maps": ["soft"]}, FeatureMapError, "feature_maps: 'soft' is not registered"),
+        (
+            {"feature_maps": "elu"},
+            FeatureMapError,
+            r"'elu' is not registered; known: .* Did you mean '\w+'\?",
+        ),
+        ({"feature_maps": ("elu1", "softmax")}, FeatureMapError, "'softmax' is no map, and always in"),
     ],
 )
 def test_bad_recalls(options, error, message):
@@ -217,6 +292,43 @@ def test_intervals():
     assert mean_estimate([0.1, 0.0, 0.9, 1.0], 0.95, highest=1.0).high == 1.0
     assert str(Estimate(0.12345)) == "0.123"
     assert str(Estimate(0.5, 0.25, 0.75)) == "0.5 [0.25, 0.75]"
+
+
+def test_quantiles_of_few_degrees_of_freedom():
+    for freedom, wanted in ((1, 12.7062), (2, 4.3027), (3, 3.1824)):
+        assert t_quantile(0.95, freedom) == pytest.approx(wanted, rel=8e-3 if freedom == 3 else 1e-4)
+
+
+def test_the_interval_of_a_share_is_never_a_point():
+    # All of eight: n / (n + t ** 2), with t of seven degrees of freedom 2.3646.
+    found = proportion_estimate([1.0] * 8, 1, 0.95)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(8 / (8 + 2.3646**2), rel=2e-3)
+    assert proportion_estimate([1.0] * 8, 16, 0.95).low == pytest.approx(128 / (128 + 2.3646**2), rel=2e-3)
+    none = proportion_estimate([0.0] * 8, 1, 0.95)
+    assert (none.low, none.value, none.high) == (0.0, 0.0, pytest.approx(1 - found.low))
+    # Half of all, without spread: Wilson's, (1 / 2) sqrt(t ** 2 / (n + t ** 2)) to both sides.
+    half = proportion_estimate([0.5] * 8, 2, 0.95)
+    reach = 0.5 * math.sqrt(2.3646**2 / (16 + 2.3646**2))
+    assert (half.low, half.high) == (
+        pytest.approx(0.5 - reach, rel=2e-3),
+        pytest.approx(0.5 + reach, rel=2e-3),
+    )
+    # Trials that stand or fall together count as one for each seed, less the degree of freedom.
+    apart = proportion_estimate([0.0, 1.0] * 4, 100, 0.95)
+    wide = 0.5 * math.sqrt(2.3646**2 / (7 + 2.3646**2))
+    assert apart.high - apart.value == pytest.approx(wide, rel=2e-3)
+
+
+def test_the_interval_of_a_share_holds_it():
+    """Coverage of shares near one, where Student's interval of the mean fails."""
+    generator = torch.Generator().manual_seed(5)
+    hits = 0
+    for _ in range(300):
+        drawn = torch.rand(8, 16, generator=generator) < 0.97
+        found = proportion_estimate(drawn.double().mean(-1).tolist(), 16, 0.95)
+        hits += found.low <= 0.97 <= found.high
+    assert hits >= 285 - 4 * math.sqrt(300 * 0.95 * 0.05)
 
 
 def test_the_bias_is_estimated_without_the_variance():

@@ -281,9 +281,14 @@ def test_the_clock_of_a_state_never_goes_back():
         state.at(999)
     given = inputs(torch.float32)
     after = linear_attention(
-        given["query"], given["key"], given["value"], initial_state=state, return_state=True
+        given["query"],
+        given["key"],
+        given["value"],
+        initial_state=state,
+        key_times=torch.full((B, T), 1_000),
+        return_state=True,
     ).state
-    assert after.as_of == 1_000
+    assert after.as_of == (1_000,) * B
     assert after.count.tolist() == [2 * T, 2 * T]
 
 

@@ -45,6 +45,12 @@ class FeatureMap(ABC):
         Whether the similarity estimates ``exp(q . k / sqrt(d))`` by its formula, without training.
     stays_finite : bool, default False
         Whether finite input always gives finite features. Where False, every call is checked.
+
+    Notes
+    -----
+    What decides a map's function goes into checkpoints and states, by
+    :func:`~quantattn.attention.map_options`: the numbers, texts and flags among its attributes, unless it
+    defines ``options`` itself.
     """
 
     name: ClassVar[str]
