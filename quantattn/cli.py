@@ -206,8 +206,14 @@ def _report(
     typer.echo(f"Report: {write_report(run)}")
 
 
-bench = typer.Typer(cls=TyperGroup, help="Time this package against its peers.", no_args_is_help=True)
+bench = typer.Typer(cls=TyperGroup, help="Time this package against its peers.", invoke_without_command=True)
 app.add_typer(bench, name="bench")
+
+
+@bench.callback()
+def _bench(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @bench.command("attention")

@@ -49,6 +49,9 @@ as one pass. Under ``chunked`` and ``quadratic`` it gives the same up to roundin
 **Gradients** are first derivatives: ``create_graph=True`` is refused with a
 :class:`~quantattn.errors.GradientError`, which names the one way around it, by the quadratic backend.
 
+**torch.func** (grad, vmap, jvp) and forward-mode derivatives are refused with the same error: what attention
+differentiates is a graph of ``torch.autograd``, and an axis of ``vmap`` goes into the batch.
+
 **torch.compile** gives the same results and gains nothing. Checks look at numbers, so the graph breaks at
 each, whichever backend is chosen, and ``fullgraph=True`` fails. ``auto`` picks ``chunked`` under
 compilation, whose reads are torch operations in one graph between the checks; on a CPU leave the call
@@ -61,9 +64,9 @@ from __future__ import annotations
 
 from quantattn.attention.backends import backend_names
 from quantattn.attention.checkpoint import check_state_dict
-from quantattn.attention.clock import elapsed_decay, visible_before
 from quantattn.attention.conversion import Conversion, LayerDrift, convert
 from quantattn.attention.denominator import Denominator
+from quantattn.attention.elapsed import elapsed_decay
 from quantattn.attention.estimates import Estimate
 from quantattn.attention.features import (
     Dpfp,
@@ -89,6 +92,7 @@ from quantattn.attention.options import map_options
 from quantattn.attention.recall import RecallReport, RecallRow, recall_report
 from quantattn.attention.softmax import softmax_attention
 from quantattn.attention.state import AttentionState
+from quantattn.attention.visible import visible_before
 
 __all__ = [
     "AttentionHealth",

@@ -53,6 +53,7 @@ class DescribedModule(nn.Module, ABC):
         CheckpointError
             Naming the first thing that does not; the module is unchanged then.
         """
+        _check_mapping(state_dict)
         check_module(self, state_dict, "", strict=strict)
         return super().load_state_dict(state_dict, strict, assign)
 
@@ -96,10 +97,23 @@ def check_state_dict(model: nn.Module, state_dict: Mapping[str, Any], *, strict:
     Traceback (most recent call last):
     quantattn.errors.CheckpointError: state_dict, layer '1': heads is 2, this layer has 4; build the ...
     """
+    if not isinstance(model, nn.Module):
+        raise CheckpointError(
+            f"model: expected a torch.nn.Module, got {type(model).__name__}; build it first."
+        )
+    _check_mapping(state_dict)
     for name, module in model.named_modules(remove_duplicate=False):
         if isinstance(module, DescribedModule):
             check_module(module, state_dict, f"{name}." if name else "", strict=strict)
     _check_tensors(model, state_dict, "", "state_dict", strict=strict)
+
+
+def _check_mapping(state_dict: Any) -> None:
+    if not isinstance(state_dict, Mapping):
+        raise CheckpointError(
+            f"state_dict: expected a dict of tensors, got {type(state_dict).__name__}; give what "
+            "state_dict() of a model returned."
+        )
 
 
 def check_module(

@@ -3,105 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from quantattn.attention.denominator import Denominator
-from quantattn.attention.estimates import table
+from quantattn.attention.conversion_record import Call, Record, evaluating, must_read, naming, softmax_layers
+from quantattn.attention.conversion_report import Conversion, LayerDrift
+from quantattn.attention.denominator import Denominator, check_policy
 from quantattn.attention.features import FeatureMap
+from quantattn.attention.features.registry import check_map
 from quantattn.attention.module import CausalAttention
-from quantattn.errors import AttentionError, DenominatorError, FeatureMapError, ShapeError
+from quantattn.errors import FeatureMapError, ShapeError
+
+__all__ = ["Conversion", "LayerDrift", "convert"]
 
 MapChoice = str | FeatureMap | Callable[[CausalAttention], FeatureMap]
 """A map by name, one to copy into every layer, or a function of the layer that it goes into."""
-
-
-@dataclass(frozen=True)
-class LayerDrift:
-    """How far one converted layer is from the layer that it replaces.
-
-    Attributes
-    ----------
-    layer : str
-        Name of the layer in the model; empty where the model is the layer.
-    own : float
-        Size of the output's difference over the size of the softmax output, both layers fed with what the
-        softmax model feeds them.
-    compounded : float
-        The same with both models run from their inputs, so with the drift of earlier layers.
-    worst : float
-        Largest difference of one token under `own`, over the root mean square size of a token.
-    """
-
-    layer: str
-    own: float
-    compounded: float
-    worst: float
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """A converted model and its drift before any fine-tuning.
-
-    Attributes
-    ----------
-    model : torch.nn.Module
-        A copy of the softmax model with linear attention, ready to be trained; the original is untouched.
-    layers : tuple of LayerDrift
-        Drift of every converted layer, in the order in which the model holds them.
-    output : float or None
-        Size of the difference of the models' outputs over the size of the softmax model's; None where the
-        output is not one tensor.
-    feature_map : str
-        Name of the map.
-    denominator : Denominator
-        The policy of every converted layer.
-    """
-
-    model: nn.Module
-    layers: tuple[LayerDrift, ...]
-    output: float | None
-    feature_map: str
-    denominator: Denominator
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report, without the model, as plain numbers and text."""
-        return {
-            "layers": [dict(vars(layer)) for layer in self.layers],
-            "output": self.output,
-            "feature_map": self.feature_map,
-            "denominator": self.denominator.to_dict(),
-        }
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict for each layer, such as for a data frame."""
-        whole = {
-            "model_output": self.output,
-            "feature_map": self.feature_map,
-            "denominator": str(self.denominator),
-        }
-        return [{**vars(layer), **whole} for layer in self.layers]
-
-    def __str__(self) -> str:
-        """Return the report as a table, with the names of the attributes of :class:`LayerDrift`."""
-        head = ("layer", "own", "compounded", "worst")
-        rows = [
-            (drift.layer or "(model)", f"{drift.own:.3g}", f"{drift.compounded:.3g}", f"{drift.worst:.3g}")
-            for drift in self.layers
-        ]
-        whole = "" if self.output is None else f"\n\nDrift of the model's output: {self.output:.3g}"
-        return (
-            f"Converted to linear attention, {self.feature_map}, {self.denominator}. It is another "
-            "function than the softmax\nmodel; this is how far apart they are on the inputs given, before "
-            "fine-tuning, relative to softmax.\nown: of the layer, fed as in the softmax model; compounded: "
-            "with the drift of earlier layers; worst: of one\n"
-            f"token, under own\n\n{table(head, rows)}{whole}"
-        )
 
 
 def convert(
@@ -113,17 +33,20 @@ def convert(
 ) -> Conversion:
     """Replace trained softmax attention by linear attention, and say what that changes.
 
-    The linear layers start with the projections of the softmax layers.
+    The layers of a copy of the model are switched in place: they keep their projections, their class, hooks
+    and attributes, and whoever holds one of them holds the linear one.
 
     Parameters
     ----------
     softmax_model : torch.nn.Module
-        A model with :class:`CausalAttention` layers, or such a layer. It is copied.
+        A model with :class:`CausalAttention` layers, or such a layer; not compiled. It is copied. A subclass
+        keeps what its ``forward`` adds, provided that it reads by that of :class:`CausalAttention`.
     feature_map : str, FeatureMap or callable
         Map by name, one to copy into every layer, or ``layer -> FeatureMap``. A map that holds parameters or
         draws is built, or copied, for every layer.
     inputs : Tensor, tuple or mapping
-        What the model is called with to measure the drift: one tensor, positional or keyword arguments.
+        What the model is called with to measure the drift: one tensor, positional or keyword arguments. A
+        layer that is called several times is measured over all of its calls.
     denominator : Denominator, optional
         Policy of the linear layers; ``Denominator.raise_()`` where not given. Maps that may give zero
         (``relu``, ``squared_relu``, ``dpfp``) need a floor or a prior.
@@ -137,54 +60,81 @@ def convert(
     Raises
     ------
     ShapeError
-        If the model has no softmax layer of :class:`CausalAttention`.
+        If the model is none, is compiled, holds no softmax layer of :class:`CausalAttention`, runs one that
+        is not among its modules, or has one whose read is its own; if the inputs hold no token, or do not
+        reach a layer.
     FeatureMapError
         If `feature_map` does not give a map.
     DenominatorError
         If the reads of a layer do not go with the policy. This and the other errors of a layer name it.
     """
-    policy = Denominator.raise_() if denominator is None else denominator
+    policy = Denominator.raise_() if denominator is None else check_policy(denominator)
+    _check_model(softmax_model)
     model = copy.deepcopy(softmax_model)
-    names = [name for name, m in model.named_modules(remove_duplicate=False) if _is_softmax(m)]
-    if not names:
+    layers = softmax_layers(model)
+    if not layers:
         _refuse(model)
-    made: dict[nn.Module, CausalAttention] = {}
-    for name in names:
-        layer = model.get_submodule(name)
-        assert isinstance(layer, CausalAttention)
-        if layer not in made:
-            with _naming(name):
-                made[layer] = _linear(layer, _map_for(feature_map, layer), policy)
-        parent, _, last = name.rpartition(".")
-        if last:
-            setattr(model.get_submodule(parent), last, made[layer])
-        else:
-            model = made[layer]
-    before, output = _record(softmax_model, names, inputs)
-    after, converted = _record(model, names, inputs)
-    drifts = []
-    for name in names:
-        linear = model.get_submodule(name)
-        arguments, options, softmax = before[name]
-        with _naming(name), _evaluating(linear):
-            own = linear(*arguments, **options)
-        size = softmax.double().square().sum(-1).mean().sqrt()
-        worst = (own - softmax).double().norm(dim=-1).max() / size
-        drifts.append(LayerDrift(name, _drift(softmax, own), _drift(softmax, after[name][2]), float(worst)))
-    both = isinstance(output, Tensor) and isinstance(converted, Tensor)
-    first = model.get_submodule(names[0])
-    assert isinstance(first, CausalAttention)
+    before = Record(layers).run(model, inputs, linear=False)
+    for name, layer in layers.items():
+        with naming(name):
+            layer.become_linear(_map_for(feature_map, layer), policy)
+    after = Record(layers).run(model, inputs, linear=True)
+    drifts = [_drift_of(name, layer, before.calls[name], after.calls[name]) for name, layer in layers.items()]
+    both = isinstance(before.output, Tensor) and isinstance(after.output, Tensor)
     return Conversion(
         model=model,
         layers=tuple(drifts),
-        output=_drift(output, converted) if both else None,
-        feature_map=first.feature_map.name,
+        output=_over(_size([after.output - before.output]), _size([before.output])) if both else None,
+        feature_map=next(iter(layers.values())).feature_map.name,
         denominator=policy,
     )
 
 
-def _is_softmax(module: nn.Module) -> bool:
-    return isinstance(module, CausalAttention) and module.attention == "softmax"
+def _drift_of(name: str, layer: CausalAttention, before: list[Call], after: list[Call]) -> LayerDrift:
+    """Return how far a layer is from what it was, over all of its calls."""
+    if [call.output.shape for call in before] != [call.output.shape for call in after]:
+        raise ShapeError(
+            f"softmax_model: layer {name or '(model)'!r} ran {len(before)} times before and {len(after)} "
+            "times after the conversion, or on other shapes; give inputs on which the model's course does "
+            "not depend on its numbers."
+        )
+    softmax = [call.output for call in before]
+    with naming(name), evaluating(layer), must_read(name, layer):
+        own = [layer(*call.arguments, **call.options) for call in before]
+    apart = [one - other for one, other in zip(own, softmax, strict=True)]
+    compounded = [call.output - other for call, other in zip(after, softmax, strict=True)]
+    size = _size(softmax)
+    tokens = sum(x[..., 0].numel() for x in softmax)
+    worst = max(float(x.double().norm(dim=-1).max()) for x in apart)
+    return LayerDrift(
+        layer=name,
+        own=_over(_size(apart), size),
+        compounded=_over(_size(compounded), size),
+        worst=_over(worst, size / math.sqrt(tokens)),
+        calls=len(before),
+    )
+
+
+def _size(tensors: list[Tensor]) -> float:
+    """Return the size of several tensors together."""
+    return math.sqrt(math.fsum(float(x.double().square().sum()) for x in tensors))
+
+
+def _over(size: float, whole: float) -> float:
+    return size / max(whole, torch.finfo(torch.float64).tiny)
+
+
+def _check_model(model: nn.Module) -> None:
+    if not isinstance(model, nn.Module):
+        raise ShapeError(
+            f"softmax_model: expected a torch.nn.Module, got {type(model).__name__}; give the trained model."
+        )
+    for name, module in model.named_modules():
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            raise ShapeError(
+                f"softmax_model: {name or '(model)'!r} is compiled, and would go on as it was traced; "
+                "convert the model before it is compiled (torch.compile keeps it as _orig_mod)."
+            )
 
 
 def _refuse(model: nn.Module) -> None:
@@ -202,98 +152,24 @@ def _map_for(choice: MapChoice, layer: CausalAttention) -> str | FeatureMap:
     if isinstance(choice, str):
         return choice
     if isinstance(choice, FeatureMap):
-        return copy.deepcopy(choice)
+        return copy.deepcopy(check_map(choice))
+    if isinstance(choice, type) and issubclass(choice, FeatureMap):
+        raise FeatureMapError(
+            f"feature_map: expected a map, got the class {choice.__name__}; build one, such as "
+            f"{choice.__name__}(), or give a function of the layer."
+        )
     if not callable(choice):
         raise FeatureMapError(f"feature_map: expected a name, a map or a function, got {choice!r}.")
-    made = choice(layer)
+    function: Callable[..., Any] = choice
+    try:
+        made = function(layer)
+    except FeatureMapError:
+        raise
+    except Exception as error:
+        raise FeatureMapError(
+            f"feature_map: the function failed with {type(error).__name__}: {error}; it is called with the "
+            "layer and returns a map."
+        ) from error
     if not isinstance(made, FeatureMap):
         raise FeatureMapError(f"feature_map: the function returned {type(made).__name__}, not a FeatureMap.")
     return made
-
-
-def _linear(layer: CausalAttention, feature_map: str | FeatureMap, policy: Denominator) -> CausalAttention:
-    made = CausalAttention(
-        layer.width,
-        layer.heads,
-        attention="linear",
-        feature_map=feature_map,
-        denominator=policy,
-        bias=layer.projection.bias is not None,
-    )
-    weight = layer.projection.weight
-    made = made.to(weight.device, weight.dtype).train(layer.training)
-    made.projection, made.mix = layer.projection, layer.mix
-    return made
-
-
-Call = tuple[tuple[Any, ...], dict[str, Any], Tensor]
-
-
-@torch.no_grad()
-def _record(model: nn.Module, names: list[str], inputs: Any) -> tuple[dict[str, Call], Any]:
-    """Run a model once; return each layer's arguments and output, and the model's output."""
-    calls: dict[str, Call] = {}
-    running: list[str] = []
-
-    def enter(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        return lambda *_: running.append(name)
-
-    def keep(name: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], None]:
-        def hook(_: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Tensor) -> None:
-            calls[name] = (arguments, options, output)
-            running.remove(name)
-
-        return hook
-
-    linear = not any(_is_softmax(module) for module in model.modules())
-    hooks = []
-    for name in names:
-        module = model.get_submodule(name)
-        hooks.append(module.register_forward_pre_hook(enter(name)))
-        hooks.append(module.register_forward_hook(keep(name), with_kwargs=True))
-    try:
-        with _naming(running, linear=linear), _evaluating(model):
-            if isinstance(inputs, Mapping):
-                output = model(**inputs)
-            else:
-                output = model(*(inputs if isinstance(inputs, tuple) else (inputs,)))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    idle = [name for name in names if name not in calls]
-    if idle:
-        raise ShapeError(f"inputs: the model did not run its layers {idle[:3]} on them.")
-    return calls, output
-
-
-@contextmanager
-def _naming(layer: str | list[str], *, linear: bool = True) -> Iterator[None]:
-    """Say in which layer an error happened, and where its policy is given."""
-    try:
-        yield
-    except AttentionError as error:
-        name = layer if isinstance(layer, str) else layer[-1] if layer else None
-        if name is None:
-            raise
-        hint = ""
-        if linear and isinstance(error, DenominatorError):
-            hint = " The policy of the linear layers is an option: convert(..., denominator=...)."
-        raise type(error)(f"layer {name or '(model)'!r}: {error}{hint}") from error
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and the like off, without gradients, and leave every module as it was."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def _drift(softmax: Tensor, linear: Tensor) -> float:
-    size = softmax.double().norm().clamp(min=torch.finfo(torch.float64).tiny)
-    return float((linear.double() - softmax.double()).norm() / size)

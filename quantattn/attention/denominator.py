@@ -6,7 +6,8 @@ A policy is part of the model: it is written with the weights and shown in every
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,8 +57,13 @@ class Denominator:
         ----------
         eps : float
             Least denominator, in units of similarity; positive and finite.
+
+        Raises
+        ------
+        DenominatorError
+            For anything else.
         """
-        return FloorDenominator(float(eps))
+        return FloorDenominator(_number(eps, "eps", "try 1e-6"))
 
     @staticmethod
     def prior(mass: float | Tensor, value: float | Sequence[float] | Tensor = 0.0) -> PriorDenominator:
@@ -72,6 +78,11 @@ class Denominator:
             What it says: one number, one number for each value channel, or a tensor that broadcasts
             to ``(B, H, Tq, d_v)``, such as ``(H, 1, d_v)``.
 
+        Raises
+        ------
+        DenominatorError
+            If the mass is not positive, or either is not made of finite numbers.
+
         Notes
         -----
         A mass that is trained must stay positive. Train a number without bounds and pass its softplus, at
@@ -85,12 +96,7 @@ class Denominator:
         >>> Denominator.prior(torch.nn.functional.softplus(raw), 0.5)
         Denominator.prior(mass=<tensor (2, 1), trained>, value=0.5)
         """
-        if not isinstance(value, Tensor | int | float):
-            value = tuple(float(number) for number in value)
-        return PriorDenominator(
-            mass if isinstance(mass, Tensor) else float(mass),
-            float(value) if isinstance(value, int) else value,
-        )
+        return PriorDenominator(_mass(mass), _value(value))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the policy as plain numbers and text, for a config or a checkpoint."""
@@ -105,21 +111,26 @@ class Denominator:
         DenominatorError
             If the kind is unknown, or keys are missing, unknown or out of range.
         """
+        if not isinstance(stored, Mapping):
+            raise DenominatorError(
+                f"stored: expected a dict, got {stored!r}; give what to_dict() returned, such as "
+                "{'kind': 'raise'}."
+            )
         fields = dict(stored)
         kind = fields.pop("kind", None)
-        if kind not in _FIELDS:
+        if not isinstance(kind, str) or kind not in _FIELDS:
             raise DenominatorError(
                 f"kind: unknown policy {kind!r}; give one of {', '.join(sorted(_FIELDS))}."
             )
         if set(fields) != _FIELDS[kind]:
             raise DenominatorError(
-                f"denominator: kind {kind!r} takes {sorted(_FIELDS[kind])}, got {sorted(fields)}; "
+                f"denominator: kind {kind!r} takes {sorted(_FIELDS[kind])}, got {sorted(map(str, fields))}; "
                 "give what to_dict() returned."
             )
         if kind == "floor":
             return Denominator.floor(fields["eps"])
         if kind == "prior":
-            return Denominator.prior(_numbers(fields["mass"]), _numbers(fields["value"]))
+            return Denominator.prior(_tensor(fields["mass"], "mass"), _tensor(fields["value"], "value"))
         return Denominator.raise_()
 
 
@@ -169,10 +180,11 @@ class PriorDenominator(Denominator):
     def __post_init__(self) -> None:
         """Refuse a mass that is not positive or anything that is not finite."""
         mass = torch.as_tensor(self.mass).detach()
-        if not bool(((mass > 0) & torch.isfinite(mass)).all()):
+        if not mass.numel() or not bool(((mass > 0) & torch.isfinite(mass)).all()):
             raise DenominatorError(f"mass: expected positive finite numbers, got {self.mass}; try 1.0.")
-        if not bool(torch.isfinite(torch.as_tensor(self.value).detach()).all()):
-            raise DenominatorError(f"value: expected finite numbers, got {self.value}.")
+        value = torch.as_tensor(self.value).detach()
+        if not value.numel() or not bool(torch.isfinite(value).all()):
+            raise DenominatorError(f"value: expected finite numbers, got {self.value}; try 0.0.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the policy as plain numbers and text."""
@@ -207,7 +219,62 @@ def _short(number: PriorValue) -> str:
     return repr(number)
 
 
-def _numbers(stored: Any) -> Any:
-    """Turn stored numbers back: nested lists into a tensor, one number or a flat list as they are."""
-    nested = isinstance(stored, list) and any(isinstance(item, list) for item in stored)
-    return torch.tensor(stored, dtype=torch.float64) if nested else stored
+def check_policy(denominator: Any) -> Denominator:
+    """Return `denominator`, one of the policies.
+
+    Raises
+    ------
+    DenominatorError
+        For anything else.
+    """
+    if not isinstance(denominator, Denominator) or denominator.kind not in _FIELDS:
+        said = f"expected a Denominator, got {denominator!r}"
+        if isinstance(denominator, Denominator):
+            said = f"{type(denominator).__name__} is not a policy"
+        raise DenominatorError(
+            f"denominator: {said}; use Denominator.raise_(), .floor(eps) or .prior(mass, value)."
+        )
+    return denominator
+
+
+def _mass(mass: Any) -> float | Tensor:
+    more = "try 1.0, or a tensor for several"
+    return _real(mass, "mass") if isinstance(mass, Tensor) else _number(mass, "mass", more)
+
+
+def _value(value: Any) -> PriorValue:
+    if isinstance(value, Tensor):
+        return _real(value, "value")
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return tuple(_number(one, "value", "give a tensor where there are more axes") for one in value)
+    return _number(value, "value", "try 0.0, or one number for each value channel")
+
+
+def _real(tensor: Tensor, name: str) -> Tensor:
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise DenominatorError(f"{name}: expected real numbers, got {tensor.dtype}; give a floating tensor.")
+    return tensor
+
+
+def _number(number: Any, name: str, remedy: str) -> float:
+    """Return one number, of Python or numpy; texts and flags are none."""
+    try:
+        if isinstance(number, numbers.Real) and not isinstance(number, bool):
+            return float(number)
+    except OverflowError:
+        pass
+    raise DenominatorError(f"{name}: expected one number, got {number!r}; {remedy}.")
+
+
+def _tensor(stored: Any, name: str) -> Any:
+    """Turn stored numbers back: lists into a tensor; one number, or one for each channel, as they are."""
+    if not isinstance(stored, list):
+        return stored
+    if name == "value" and not any(isinstance(item, list) for item in stored):
+        return stored
+    try:
+        return torch.tensor(stored, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DenominatorError(
+            f"{name}: {stored!r} is not an array of numbers; give what to_dict() returned."
+        ) from error

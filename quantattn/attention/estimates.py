@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 from torch import Tensor
 
 from quantattn.errors import ShapeError
+
+MOST_CONFIDENT = 0.999999
+"""Level beyond which the quantiles of a few seeds say nothing, and end in rounding."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,47 @@ class Estimate:
 
 
 def check_confidence(confidence: float) -> float:
-    """Return the level, between zero and one."""
-    if not 0 < confidence < 1:
-        raise ShapeError(f"confidence: expected a number between 0 and 1, got {confidence}.")
+    """Return the level, above zero and at most :data:`MOST_CONFIDENT`.
+
+    Raises
+    ------
+    ShapeError
+        For anything else.
+    """
+    number = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
+    if not number or not 0 < confidence <= MOST_CONFIDENT:
+        raise ShapeError(
+            f"confidence: expected a number between 0 and 1, at most {MOST_CONFIDENT}, got {confidence!r}; "
+            "try 0.95."
+        )
     return float(confidence)
+
+
+def check_whole(number: Any, name: str, least: int) -> int:
+    """Return a whole number of at least so much.
+
+    Raises
+    ------
+    ShapeError
+        For anything else.
+    """
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise ShapeError(f"{name}: expected a whole number from {least} up, got {number!r}.")
+    return number
+
+
+def check_wholes(several: Any, name: str) -> tuple[int, ...]:
+    """Return several positive whole numbers, at least one.
+
+    Raises
+    ------
+    ShapeError
+        For anything else.
+    """
+    given = tuple(several) if isinstance(several, Iterable) and not isinstance(several, str | bytes) else ()
+    if not given or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in given):
+        raise ShapeError(f"{name}: expected positive whole numbers, such as (16, 64), got {several!r}.")
+    return given
 
 
 def t_quantile(confidence: float, freedom: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quantattn.attention.ragged import sequence_bounds
 from quantattn.errors import ClockError, ShapeError
+
+AsOf = int | tuple[int | None, ...] | None
+"""Clock of a state: one for all rows, one for each, or none; a row of several may have none too."""
 
 UNSET = torch.iinfo(torch.int64).min
 """Stands before all instants, where there is none."""
@@ -30,6 +35,22 @@ def whole_instants(given: Any, name: str) -> int | tuple[int, ...]:
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         return tuple(_whole(time, name) for time in given)
     return _whole(given, name)
+
+
+def row_clocks(given: Any, name: str) -> AsOf:
+    """Return a clock as :func:`whole_instants` does, where rows may have none; None if no row has one.
+
+    Raises
+    ------
+    ClockError
+        For anything else.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple):
+        return whole_instants(given, name)
+    clocks = tuple(None if time is None else _whole(time, name) for time in given)
+    return clocks if any(time is not None for time in clocks) or not clocks else None
 
 
 def _whole(time: Any, name: str) -> int:
@@ -61,11 +82,44 @@ def check_instants(times: Any, name: str, shape: tuple[int, int] | None = None) 
     return times
 
 
-def clock_tensor(as_of: int | tuple[int, ...] | None, batch: int, device: torch.device) -> Tensor:
+def clock_tensor(as_of: AsOf, batch: int, device: torch.device) -> Tensor:
     """Return the clock of every row ``(batch,)``, :data:`UNSET` where there is none."""
-    if isinstance(as_of, tuple):
-        return torch.tensor(as_of, dtype=torch.int64, device=device)
-    return torch.full((batch,), UNSET if as_of is None else as_of, dtype=torch.int64, device=device)
+    clocks = as_of if isinstance(as_of, tuple) else (as_of,) * batch
+    filled = [UNSET if time is None else time for time in clocks]
+    return torch.tensor(filled, dtype=torch.int64, device=device)
+
+
+def check_time_mask(mask: Any, times: Tensor) -> Tensor | None:
+    """Return a mask of the shape of times, True where the key counts, or None.
+
+    Raises
+    ------
+    ShapeError
+        If it is not a bool tensor of that shape.
+    """
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != times.shape:
+        kind = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise ShapeError(
+            f"key_mask: expected a bool tensor {tuple(times.shape)}, True where the key counts, got {kind}."
+        )
+    return mask.to(times.device)
+
+
+def time_parts(bounds: Tensor, name: str, times: Tensor) -> list[slice]:
+    """Return where the sequences of a pack lie.
+
+    Raises
+    ------
+    ShapeError
+        If the bounds do not fit, or there is more than one row.
+    """
+    if times.shape[0] != 1:
+        raise ShapeError(f"{name}: goes with a batch of one, got {times.shape[0]}; lay rows end to end.")
+    return [
+        slice(low, high) for low, high in itertools.pairwise(sequence_bounds(bounds, name, times.shape[1]))
+    ]
 
 
 def running_clock(times: Tensor, mask: Tensor | None) -> Tensor:

@@ -3,158 +3,30 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from quantattn.attention.backends.base import Visibility
 from quantattn.attention.estimates import (
-    Estimate,
     bias_estimate,
     check_confidence,
+    check_wholes,
     mean_estimate,
-    table,
 )
 from quantattn.attention.features import Favor, FeatureMap, resolve_feature_map
+from quantattn.attention.features.precise import in_float64
+from quantattn.attention.features.registry import check_map
+from quantattn.attention.kernels_report import KernelReport, KernelRow
 from quantattn.attention.validation import check_inputs, check_visibility
 from quantattn.errors import FeatureMapError, ShapeError
 
+__all__ = ["KernelReport", "KernelRow", "kernel_report"]
+
 MapFactory = Callable[[int, int], FeatureMap]
 """Builds a map from its number of features and a seed."""
-
-
-@dataclass(frozen=True)
-class KernelRow:
-    """Distance of one map, at one number of features, from softmax.
-
-    Attributes
-    ----------
-    feature_map : str
-        Name of the map, with the kind of its draws.
-    features : int
-        Width ``r``.
-    seeds : int
-        Number of draws; one for a single map, with or without randomness.
-    kernel_error : Estimate or None
-        Size of the similarities' error over the size of softmax's weights, both in units of softmax's
-        denominators; None for a map that does not estimate the kernel itself.
-    kernel_bias : Estimate or None
-        Size of the mean over draws of that error. Zero within its interval for an unbiased kernel. None
-        also where there is one draw.
-    weight_error : Estimate
-        Mean total variation distance between the normalised weights of a read and softmax's, from 0 to 1.
-    ratio_bias : Estimate or None
-        Size of the mean over draws of the output's error, over the size of softmax's output. An unbiased
-        kernel does not make it zero, since a ratio's mean is not the ratio of means. None where there is one
-        draw: all error of a map without randomness is bias, and a single draw cannot tell.
-    output_error : Estimate
-        Size of the output's error over the size of softmax's output.
-    least_similarity : float
-        Least similarity of all visible pairs, in units of softmax's denominators; negative where a map breaks
-        its promise or rounds badly.
-    unusable : float
-        Share of reads whose denominator is not positive; their output is counted as zero. Under
-        ``Denominator.raise_()`` each of them is an error.
-    signed_features : bool
-        Whether features may be negative, so that `least_similarity` is worth a look.
-    """
-
-    feature_map: str
-    features: int
-    seeds: int
-    kernel_error: Estimate | None
-    kernel_bias: Estimate | None
-    weight_error: Estimate
-    ratio_bias: Estimate | None
-    output_error: Estimate
-    least_similarity: float
-    unusable: float
-    signed_features: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain numbers and text."""
-        said: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            said[name] = value.to_dict() if isinstance(value, Estimate) else value
-        return said
-
-    def to_row(self) -> dict[str, Any]:
-        """Return the row flat: intervals as columns that end in ``_low`` and ``_high``."""
-        said: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            if name not in _ESTIMATES:
-                said[name] = value
-            elif value is None:
-                said |= {name: None, f"{name}_low": None, f"{name}_high": None}
-            else:
-                said |= value.columns(name)
-        return said
-
-
-_ESTIMATES = ("kernel_error", "kernel_bias", "weight_error", "ratio_bias", "output_error")
-
-
-@dataclass(frozen=True)
-class KernelReport:
-    """What :func:`kernel_report` found.
-
-    Attributes
-    ----------
-    rows : tuple of KernelRow
-        One for each map and number of features.
-    reads : int
-        Number of reads compared.
-    scale : float
-        Factor of the logits.
-    confidence : float
-        Level of the intervals, which are over draws; the inputs are taken as given.
-    """
-
-    rows: tuple[KernelRow, ...]
-    reads: int
-    scale: float
-    confidence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain numbers and text."""
-        return {
-            "rows": [row.to_dict() for row in self.rows],
-            "reads": self.reads,
-            "scale": self.scale,
-            "confidence": self.confidence,
-        }
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict for each row, such as for a data frame."""
-        whole = {"reads": self.reads, "scale": self.scale, "confidence": self.confidence}
-        return [{**row.to_row(), **whole} for row in self.rows]
-
-    def __str__(self) -> str:
-        """Return the report as a table, with the names of the attributes of :class:`KernelRow`."""
-        drawn = any(row.seeds > 1 for row in self.rows)
-        signed = any(row.signed_features or row.least_similarity < 0 for row in self.rows)
-        columns = [
-            *(["feature_map", "features"] + ["seeds"] * drawn),
-            *(name for name in _ESTIMATES if drawn or not name.endswith("_bias")),
-            *(["unusable"] + ["least_similarity"] * signed),
-        ]
-        cells = [[_cell(getattr(row, name)) for name in columns] for row in self.rows]
-        said = "sizes relative to softmax's own; unusable: share of reads whose denominator is not positive"
-        if drawn:
-            said += f";\n[{self.confidence:.0%} intervals over draws]; bias: of the mean over draws"
-        else:
-            said += ";\none map as it is, so without intervals"
-        shown = table(columns, cells, [row.features for row in self.rows])
-        return f"Distance from softmax over {self.reads} reads, in float64;\n{said}\n\n{shown}"
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def kernel_report(
@@ -197,9 +69,9 @@ def kernel_report(
     Raises
     ------
     ShapeError
-        For inputs that do not belong together or are not finite, or too few seeds.
+        For inputs that do not belong together or are not finite, too few seeds, or options out of range.
     FeatureMapError
-        For an unknown map.
+        For an unknown map, or one that fails.
 
     Notes
     -----
@@ -218,9 +90,7 @@ def kernel_report(
     if reads == 0:
         raise ShapeError(f"query: nothing is read at shape {tuple(query.shape)} under {visibility!r}.")
     d = query.shape[-1]
-    scale = d**-0.5 if scale is None else float(scale)
-    if not (math.isfinite(scale) and scale > 0):
-        raise ShapeError(f"scale: expected a positive finite number, got {scale}.")
+    scale = d**-0.5 if scale is None else _checked_scale(scale)
     truth = _Truth(query, key, value, visibility, scale)
     rows = [
         _row(name, maps, truth, confidence) for name, maps in _sweep(feature_map, d, features, seeds, scale)
@@ -232,31 +102,47 @@ def _sweep(
     feature_map: str | FeatureMap | MapFactory, d: int, features: Sequence[int], seeds: int, scale: float
 ) -> list[tuple[str, list[FeatureMap]]]:
     """Return the name of every row with its maps, one for each draw."""
-    if isinstance(feature_map, FeatureMap):
-        return [(feature_map.name, [feature_map])]
-    if isinstance(feature_map, str) and feature_map != Favor.name:
+    if isinstance(feature_map, FeatureMap) or (isinstance(feature_map, str) and feature_map != Favor.name):
         map_ = resolve_feature_map(feature_map)
         return [(map_.name, [map_])]
-    if not isinstance(seeds, int) or seeds < 3:
+    if isinstance(feature_map, type) or not (isinstance(feature_map, str) or callable(feature_map)):
+        raise FeatureMapError(
+            f"feature_map: expected a name, a map or a function (features, seed) -> FeatureMap, got "
+            f"{feature_map!r}; build a map with build_feature_map()."
+        )
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 3:
         raise ShapeError(f"seeds: expected at least 3 draws for an interval, got {seeds!r}.")
-    if not features:
-        raise ShapeError("features: expected at least one number of features, got none.")
-    if not isinstance(feature_map, str):
-        rows = []
-        for count in features:
-            maps = [feature_map(count, seed) for seed in range(seeds)]
-            for made in maps:
-                if not isinstance(made, FeatureMap):
-                    raise FeatureMapError(
-                        f"feature_map: the factory returned {type(made).__name__}, not a FeatureMap."
-                    )
-            rows.append((maps[0].name, maps))
-        return rows
-    return [
-        (f"favor, {kind}", [Favor(d, count, kind=kind, seed=seed, scale=scale) for seed in range(seeds)])
-        for count in features
-        for kind in ("orthogonal", "iid")
-    ]
+    counts = check_wholes(features, "features")
+    if isinstance(feature_map, str):
+        return [
+            (f"favor, {kind}", [Favor(d, count, kind=kind, seed=seed, scale=scale) for seed in range(seeds)])
+            for count in counts
+            for kind in ("orthogonal", "iid")
+        ]
+    swept = [[_made(feature_map, count, seed) for seed in range(seeds)] for count in counts]
+    return [(maps[0].name, maps) for maps in swept]
+
+
+def _made(factory: MapFactory, features: int, seed: int) -> FeatureMap:
+    try:
+        made: object = factory(features, seed)
+    except FeatureMapError:
+        raise
+    except Exception as error:
+        raise FeatureMapError(
+            f"feature_map: the factory failed with {type(error).__name__}: {error}; it is called as "
+            f"factory({features}, {seed}), with a number of features and a seed."
+        ) from error
+    if not isinstance(made, FeatureMap):
+        raise FeatureMapError(f"feature_map: the factory returned {type(made).__name__}, not a FeatureMap.")
+    return check_map(made)
+
+
+def _checked_scale(scale: float) -> float:
+    number = isinstance(scale, numbers.Real) and not isinstance(scale, bool)
+    if not (number and math.isfinite(scale) and scale > 0):
+        raise ShapeError(f"scale: expected a positive finite number, got {scale!r}; leave it out.")
+    return float(scale)
 
 
 class _Truth:
@@ -281,8 +167,16 @@ class _Truth:
     def similarities(self, map_: FeatureMap, row: int, total: Tensor) -> Tensor:
         """Return a map's similarities in units of softmax's denominators, ``(H, T, T)``."""
         part = slice(row, row + 1)
-        query = map_.map_query(self.query[part])
-        pairs = (query.features @ map_.map_key(self.key[part]).mT)[0]
+        try:
+            query = map_.map_query(self.query[part])
+            pairs = (query.features @ map_.map_key(self.key[part]).mT)[0]
+        except FeatureMapError:
+            raise
+        except Exception as error:
+            raise FeatureMapError(
+                f"feature_map: {map_.name!r} failed on {tuple(self.query[part].shape)} in float64: {error}; "
+                "a map computes in the dtype of its input."
+            ) from error
         log_scale = torch.zeros_like(pairs[..., :1])
         if query.log_scale is not None:
             log_scale = query.log_scale[0][..., None]
@@ -297,6 +191,7 @@ def _row(name: str, maps: list[FeatureMap], truth: _Truth, confidence: float) ->
     output_gram = torch.zeros_like(kernel_gram)
     distance = torch.zeros(count, dtype=torch.float64)
     kernel_size = output_size = 0.0
+    maps = [in_float64(map_) for map_ in maps]
     reads, unusable, least = 0, 0, math.inf
     for row in range(truth.query.shape[0]):
         weight, total = truth.weights(row)

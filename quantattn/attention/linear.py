@@ -12,19 +12,16 @@ from torch import Tensor
 from quantattn.attention.backends import Visibility
 from quantattn.attention.clock import check_clocks
 from quantattn.attention.continuation import check_continuation
-from quantattn.attention.denominator import Denominator, RaiseDenominator
+from quantattn.attention.denominator import Denominator, RaiseDenominator, check_policy
+from quantattn.attention.drift import drift_of
 from quantattn.attention.features import FeatureMap, resolve_feature_map
+from quantattn.attention.fingerprint import state_fingerprint
 from quantattn.attention.health import AttentionHealth
 from quantattn.attention.ragged import Segment, each_sequence, segments
 from quantattn.attention.reading import Reading, Request, read, spoil
-from quantattn.attention.state import (
-    AttentionState,
-    check_entities,
-    check_rows,
-    check_state,
-    entity_names,
-    state_fingerprint,
-)
+from quantattn.attention.state import AttentionState
+from quantattn.attention.state_checks import check_entities, check_rows, check_state
+from quantattn.attention.state_fields import entity_names
 from quantattn.attention.validation import (
     check_counts,
     check_decay,
@@ -32,7 +29,7 @@ from quantattn.attention.validation import (
     check_mask,
     check_visibility,
 )
-from quantattn.errors import DenominatorError, ShapeError
+from quantattn.errors import ShapeError
 
 _RAISE = Denominator.raise_()
 
@@ -174,11 +171,7 @@ def linear_attention(
     >>> linear_attention(query, key, value, feature_map="identity", visible_counts=seen).output
     tensor([[[[2.6667]]]])
     """
-    if not isinstance(denominator, Denominator):
-        raise DenominatorError(
-            f"denominator: expected a Denominator, got {type(denominator).__name__}; "
-            "use Denominator.raise_(), .floor() or .prior()."
-        )
+    check_policy(denominator)
     if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size < 1:
         raise ShapeError(f"chunk_size: expected a positive integer, got {chunk_size!r}.")
     check_visibility(visibility)
@@ -235,7 +228,13 @@ def linear_attention(
             )
         if initial_state is not None:
             check_continuation(
-                initial_state, keys=key.shape[2], key_times=key_times, log_decay=decay, mask=mask
+                initial_state,
+                keys=key.shape[2],
+                reads=query.shape[2],
+                key_times=key_times,
+                read_times=read_times,
+                log_decay=decay,
+                mask=mask,
             )
         request = Request(
             query=query.to(dtype),
@@ -267,18 +266,17 @@ def linear_attention(
     output = output.to(query.dtype)
     drift = None
     if measure_drift:
-        drift = _drift(
+        drift = drift_of(
+            linear_attention,
             output,
             (query, key, value),
-            feature_map=map_,
+            map_,
+            initial_state,
             visibility=visibility,
             visible_counts=counts,
             key_mask=mask,
             log_decay=decay,
             read_log_decay=read_decay,
-            initial_state=None
-            if initial_state is None
-            else replace(initial_state.to(dtype=torch.float64), as_of=None, entities=None),
             denominator=denominator,
             chunk_size=chunk_size,
         )
@@ -322,22 +320,6 @@ def _read_packed(
         AttentionState.stack(states) if states else None,
         AttentionHealth.merge([result.health for result in results]),
     )
-
-
-@torch.no_grad()
-def _drift(output: Tensor, inputs: tuple[Tensor, Tensor, Tensor], **options: Any) -> float:
-    """Return the largest difference to float64 over the largest output, of the reads that are finite."""
-    query, key, value = (x.double() for x in inputs)
-    few = query.shape[2] * key.shape[2] <= _FEW_PAIRS
-    exact = linear_attention(query, key, value, backend="quadratic" if few else "chunked", **options).output
-    both = torch.isfinite(exact) & torch.isfinite(output)
-    if not bool(both.any()):
-        return 0.0
-    largest = exact[both].abs().max().clamp(min=torch.finfo(torch.float64).tiny)
-    return float((output.double() - exact)[both].abs().max() / largest)
-
-
-_FEW_PAIRS = 512 * 512
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from quantattn.attention.checkpoint import DescribedModule
-from quantattn.attention.denominator import Denominator, PriorDenominator
+from quantattn.attention.denominator import Denominator, PriorDenominator, check_policy
 from quantattn.attention.features import FeatureMap, resolve_feature_map
 from quantattn.attention.features.registry import build_feature_map, feature_map_names
 from quantattn.attention.linear import LinearAttentionOutput, linear_attention
@@ -44,19 +44,20 @@ class CausalAttention(DescribedModule):
         Map of a linear read. One that holds parameters or draws becomes part of the layer; given by name, it
         is built with numbers of its own for each head.
     denominator : Denominator, default ``Denominator.raise_()``
-        Policy of a linear read. The tensors of a prior become part of the layer, and are trained where they
-        are :class:`torch.nn.Parameter`.
+        Policy of a linear read. The tensors of a prior are copied into the layer, as parameters where they
+        are :class:`torch.nn.Parameter`: each layer trains its own, ``layer.prior_mass`` and
+        ``layer.prior_value``, and the caller's stay as they are.
     bias : bool, default True
         Whether the projections have a bias.
 
     Raises
     ------
     ShapeError
-        If the heads do not divide the width, or `attention` is unknown.
+        If the heads do not divide the width, either is not a whole number, or `attention` is unknown.
     FeatureMapError
         For an unknown map.
     DenominatorError
-        If `denominator` is not a policy.
+        If `denominator` is not a policy, or a tensor of its prior needs a gradient and is not a parameter.
 
     Notes
     -----
@@ -101,32 +102,87 @@ class CausalAttention(DescribedModule):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        for name, number in (("width", width), ("heads", heads)):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise ShapeError(f"{name}: expected a whole number, got {number!r}; give an int.")
         if heads < 1 or width < 1 or width % heads:
             raise ShapeError(f"heads: {heads} heads do not divide a width of {width}.")
         if attention not in ("linear", "softmax"):
             raise ShapeError(f"attention: expected 'linear' or 'softmax', got {attention!r}.")
-        if not isinstance(denominator, Denominator):
-            raise DenominatorError(
-                f"denominator: expected a Denominator, got {denominator!r}; "
-                "use Denominator.raise_(), .floor(eps) or .prior(mass, value)."
-            )
+        if not isinstance(bias, bool):
+            raise ShapeError(f"bias: expected True or False, got {bias!r}.")
         self.width, self.heads = width, heads
-        self.attention: Literal["linear", "softmax"] = attention
         self.projection = nn.Linear(width, 3 * width, bias=bias)
         self.mix = nn.Linear(width, width, bias=bias)
-        if isinstance(feature_map, str) and feature_map in feature_map_names(stored=True):
-            feature_map = build_feature_map(feature_map, width // heads, heads=heads)
-        self.feature_map = resolve_feature_map(feature_map)
-        self._policy = denominator
-        if isinstance(denominator, PriorDenominator):
-            self._keep("prior_mass", denominator.mass)
-            self._keep("prior_value", denominator.value)
+        self._read_as(attention, feature_map, denominator)
 
-    def _keep(self, name: str, number: Any) -> None:
+    def become_linear(self, feature_map: str | FeatureMap, denominator: Denominator = _RAISE) -> None:
+        """Turn a softmax layer into a linear one, in place; projections, hooks and attributes stay.
+
+        Parameters
+        ----------
+        feature_map : str or FeatureMap
+            Map of the linear read, as in the constructor.
+        denominator : Denominator, default ``Denominator.raise_()``
+            Its policy.
+
+        Raises
+        ------
+        ShapeError
+            If the layer is linear already.
+        FeatureMapError
+            For an unknown map.
+        DenominatorError
+            If `denominator` is not a policy.
+        """
+        if self.attention != "softmax":
+            raise ShapeError("attention: the layer is linear already; build another for another map.")
+        weight = self.projection.weight
+        self._read_as("linear", feature_map, denominator)
+        for name, number in (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False)):
+            if name.startswith("prior_"):
+                number.data = number.data.to(weight.device, weight.dtype)
+        if isinstance(self.feature_map, nn.Module):
+            self.feature_map.to(weight.device, weight.dtype).train(self.training)
+
+    def _read_as(
+        self,
+        attention: Literal["linear", "softmax"],
+        feature_map: str | FeatureMap,
+        denominator: Denominator,
+    ) -> None:
+        check_policy(denominator)
+        if isinstance(feature_map, str) and feature_map in feature_map_names(stored=True):
+            feature_map = build_feature_map(feature_map, self.width // self.heads, heads=self.heads)
+        feature_map = resolve_feature_map(feature_map)
+        for name in ("prior_mass", "prior_value", "feature_map"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if isinstance(denominator, PriorDenominator):
+            self._policy: Denominator = Denominator.prior(
+                self._kept("prior_mass", denominator.mass), self._kept("prior_value", denominator.value)
+            )
+        else:
+            self._policy = denominator
+        self.attention: Literal["linear", "softmax"] = attention
+        self.feature_map = feature_map
+
+    def _kept(self, name: str, number: Any) -> Any:
+        """Take a copy of a prior's tensor into the layer, and return it."""
+        if not isinstance(number, Tensor):
+            return number
+        copied = number.detach().clone()
         if isinstance(number, nn.Parameter):
-            self.register_parameter(name, number)
-        elif isinstance(number, Tensor):
-            self.register_buffer(name, number)
+            copied = nn.Parameter(copied, requires_grad=number.requires_grad)
+            self.register_parameter(name, copied)
+        elif number.requires_grad:
+            raise DenominatorError(
+                f"denominator: {name.replace('prior_', '')} of the prior needs a gradient, but the layer "
+                "keeps a copy; give a torch.nn.Parameter, which the layer then trains as its own."
+            )
+        else:
+            self.register_buffer(name, copied)
+        return copied
 
     @property
     def denominator(self) -> Denominator:
@@ -218,12 +274,36 @@ class CausalAttention(DescribedModule):
         return result._replace(output=self.join(result.output))
 
     def split(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values of tokens ``(B, T, width)``, each ``(B, H, T, width / H)``."""
+        """Return queries, keys and values of tokens ``(B, T, width)``, each ``(B, H, T, width / H)``.
+
+        Raises
+        ------
+        ShapeError
+            If the tokens are not a tensor of that shape in the dtype and on the device of the layer.
+        """
+        if not isinstance(hidden, Tensor):
+            raise ShapeError(
+                f"hidden: expected a torch.Tensor, got {type(hidden).__name__}; convert it with "
+                "torch.as_tensor()."
+            )
         if hidden.dim() != 3 or hidden.shape[-1] != self.width:
             raise ShapeError(f"hidden: expected shape (B, T, {self.width}), got {tuple(hidden.shape)}.")
-        parts = self.projection(hidden).unflatten(-1, (3, self.heads, -1))
+        try:
+            parts = self.projection(hidden).unflatten(-1, (3, self.heads, -1))
+        except RuntimeError as error:
+            self._refuse_kind(hidden, error)
+            raise
         query, key, value = (part.transpose(1, 2) for part in parts.unbind(-3))
         return query, key, value
+
+    def _refuse_kind(self, hidden: Tensor, error: RuntimeError) -> None:
+        """Name the argument where its dtype or device is what the projection stumbled over."""
+        weight = getattr(self.projection, "weight", None)
+        if isinstance(weight, Tensor) and (hidden.dtype, hidden.device) != (weight.dtype, weight.device):
+            raise ShapeError(
+                f"hidden: is {hidden.dtype} on {hidden.device}, the layer is {weight.dtype} on "
+                f"{weight.device}; convert either with .to(device, dtype)."
+            ) from error
 
     def join(self, read: Tensor) -> Tensor:
         """Return the mixed heads, ``(B, T, width)``."""
@@ -240,8 +320,14 @@ class CausalAttention(DescribedModule):
         Raises
         ------
         ShapeError
-            If keys and values have widths of their own, or extra biases or zeros are attended to.
+            If it is another module, keys and values have widths of their own, or extra biases or zeros are
+            attended to.
         """
+        if not isinstance(module, nn.MultiheadAttention):
+            raise ShapeError(
+                f"module: expected a torch.nn.MultiheadAttention, got {type(module).__name__}; "
+                "build a CausalAttention and copy the weights."
+            )
         weight = module.in_proj_weight
         if weight is None or module.bias_k is not None or module.add_zero_attn:
             raise ShapeError(

@@ -42,7 +42,7 @@ def map_options(feature_map: FeatureMap) -> dict[str, Any]:
     Raises
     ------
     FeatureMapError
-        If the map's own ``options`` are not a dict.
+        If there is no map, or its own ``options`` are not a dict.
 
     Examples
     --------
@@ -51,6 +51,10 @@ def map_options(feature_map: FeatureMap) -> dict[str, Any]:
     >>> map_options(Taylor2(scale=0.5))
     {'packed': True, 'scale': 0.5}
     """
+    if not isinstance(feature_map, FeatureMap):
+        raise FeatureMapError(
+            f"feature_map: expected a FeatureMap, got {feature_map!r}; build one with build_feature_map()."
+        )
     said = _said(feature_map)
     if said is not None:
         return {str(name): _plain(value) for name, value in said.items()}

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from quantattn.attention.features import FeatureMap, QueryFeatures
 from quantattn.attention.finite import emptied, looks_finite, nonfinite_rows
-from quantattn.errors import FeatureMapError
+from quantattn.errors import AttentionError, FeatureMapError
 
 
 class Poison(NamedTuple):
@@ -101,11 +101,12 @@ def _called(feature_map: FeatureMap, function: Callable[[Tensor], Any], x: Tenso
     before = None if x.is_inference() else x._version
     try:
         result = function(x)
-    except (FeatureMapError, KeyboardInterrupt):
+    except (AttentionError, KeyboardInterrupt):
         raise
     except Exception as error:
         raise FeatureMapError(
-            f"feature_map: {feature_map.name!r} failed on {argument} {tuple(x.shape)} in {x.dtype}: {error}"
+            f"feature_map: {feature_map.name!r} failed on {argument} {tuple(x.shape)} in {x.dtype}: {error}; "
+            "a map computes in the dtype of its input, as in x @ weight.to(x.dtype)."
         ) from error
     if before is not None and x._version != before:
         raise FeatureMapError(

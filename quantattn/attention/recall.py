@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,20 @@ import torch
 from torch import Tensor
 
 from quantattn.attention.denominator import Denominator
-from quantattn.attention.estimates import Estimate, check_confidence, proportion_estimate, table
+from quantattn.attention.estimates import (
+    Estimate,
+    check_confidence,
+    check_whole,
+    check_wholes,
+    proportion_estimate,
+    table,
+)
 from quantattn.attention.features import FeatureMap
-from quantattn.attention.features.registry import build_feature_map
+from quantattn.attention.features.precise import in_float64
+from quantattn.attention.features.registry import build_feature_map, check_map
 from quantattn.attention.linear import linear_attention
 from quantattn.attention.softmax import softmax_attention
-from quantattn.errors import FeatureMapError, ShapeError
+from quantattn.errors import FeatureMapError
 
 SHARPNESS = (16.0, 8.0, 4.0, 2.0, 1.0)
 """What every kind of attention may choose from; of equals the first. The softmax logit of a key with itself
@@ -174,13 +182,10 @@ def recall_report(
     Models".
     """
     check_confidence(confidence)
-    for name, number, least in (("values", values, 2), ("seeds", seeds, 2)):
-        if not isinstance(number, int) or number < least:
-            raise ShapeError(f"{name}: expected a whole number from {least} up, got {number!r}.")
-    for name, numbers in (("lengths", lengths), ("widths", widths)):
-        if not numbers or not all(isinstance(n, int) and n >= 1 for n in numbers):
-            raise ShapeError(f"{name}: expected positive whole numbers, got {tuple(numbers)}.")
-    chosen = (feature_maps,) if isinstance(feature_maps, str | FeatureMap) else tuple(feature_maps)
+    check_whole(values, "values", 2)
+    check_whole(seeds, "seeds", 2)
+    lengths, widths = check_wholes(lengths, "lengths"), check_wholes(widths, "widths")
+    chosen = _chosen(feature_maps)
     rows = []
     for width in widths:
         kinds: list[FeatureMap | None] = [None, *(_build(one, width) for one in chosen)]
@@ -203,13 +208,24 @@ def recall_report(
     return RecallReport(tuple(rows), values, seeds, confidence)
 
 
+def _chosen(feature_maps: Any) -> tuple[str | FeatureMap, ...]:
+    one = isinstance(feature_maps, str | FeatureMap)
+    several = isinstance(feature_maps, Iterable) and not isinstance(feature_maps, bytes | Mapping)
+    if not one and not several:
+        raise FeatureMapError(
+            f"feature_maps: expected names, maps or a list of them, got {feature_maps!r}; build a map with "
+            "build_feature_map()."
+        )
+    return (feature_maps,) if one else tuple(feature_maps)
+
+
 def _build(chosen: str | FeatureMap, width: int) -> FeatureMap:
     if isinstance(chosen, FeatureMap):
-        return chosen
+        return in_float64(check_map(chosen))
     if chosen == "softmax":
         raise FeatureMapError("feature_maps: 'softmax' is no map, and always in the report; leave it out.")
     try:
-        return build_feature_map(chosen, width)
+        return in_float64(build_feature_map(chosen, width))
     except FeatureMapError as error:
         raise FeatureMapError(str(error).replace("feature_map:", "feature_maps:", 1)) from error
 

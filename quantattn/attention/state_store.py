@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quantattn.attention.instants import whole_instants
-from quantattn.errors import CheckpointError, ClockError
+from quantattn.attention.instants import AsOf
+from quantattn.errors import CheckpointError
 
 _KIND = "quantattn.attention.AttentionState"
 _SCHEMA = "1"
 _FIELDS = ("kind", "schema", "fingerprint", "as_of", "entities", "digest")
 _AXES = {"S": 4, "z": 3, "count": 1, "pending": 2}
-_REMEDY = "Save the state again with tensors() and metadata(), or rebuild it from its events."
+REMEDY = "Save the state again with tensors() and metadata(), or rebuild it from its events."
 
 
 def stored_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -30,8 +30,8 @@ def stored_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def stored_metadata(
     tensors: Mapping[str, Tensor],
     fingerprint: str,
-    as_of: int | tuple[int, ...] | None,
-    entities: tuple[str, ...] | None,
+    as_of: AsOf,
+    entities: tuple[str | None, ...] | None,
 ) -> dict[str, str]:
     """Return all that is not a tensor as texts, with a digest that ties them to the tensors."""
     said = {
@@ -45,7 +45,7 @@ def stored_metadata(
 
 
 def restored_fields(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return the fields of a stored state.
+    """Return the fields of a stored state; what a state may be is for the state to say.
 
     Raises
     ------
@@ -57,28 +57,15 @@ def restored_fields(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] |
     if said["digest"] != _digest(said, held):
         raise CheckpointError(
             "state: the tensors and their description do not belong together; one of them was altered or is "
-            f"that of another state. {_REMEDY}"
+            f"that of another state. {REMEDY}"
         )
-    rows = held["count"].shape[0]
-    as_of, entities = _listed(said, "as_of"), _listed(said, "entities")
-    try:
-        clock = None if as_of is None else whole_instants(as_of, "as_of")
-    except ClockError as error:
-        raise CheckpointError(f"state: {error} {_REMEDY}") from error
-    if isinstance(clock, tuple) and len(clock) != rows:
-        raise CheckpointError(f"state: as_of has {len(clock)} clocks for {rows} rows. {_REMEDY}")
-    if entities is not None:
-        named = isinstance(entities, list) and all(isinstance(name, str) for name in entities)
-        if not named or len(entities) != rows:
-            raise CheckpointError(f"state: entities {entities!r} do not name {rows} rows. {_REMEDY}")
-        entities = tuple(entities)
-    pending = held.get("pending")
-    tensor_fields = {"S": held["S"], "z": held["z"], "count": held["count"], "pending": pending}
-    return {**tensor_fields, "fingerprint": said["fingerprint"], "as_of": clock, "entities": entities}
+    fields = {name: held.get(name) for name in _AXES}
+    texts = {"as_of": _listed(said, "as_of"), "entities": _listed(said, "entities")}
+    return {**fields, "fingerprint": said["fingerprint"], **texts}
 
 
 def _known(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    given = dict(metadata or {})
+    given = dict(metadata) if isinstance(metadata, Mapping) else {}
     if given.get("kind") != _KIND:
         raise CheckpointError(
             f"state: the metadata are not those of an attention state (kind {given.get('kind')!r}); "
@@ -90,19 +77,22 @@ def _known(metadata: Mapping[str, str] | None) -> dict[str, str]:
         )
     missing = [name for name in _FIELDS if not isinstance(given.get(name), str)]
     if missing:
-        raise CheckpointError(f"state: the metadata lack {', '.join(missing)}. {_REMEDY}")
+        raise CheckpointError(f"state: the metadata lack {', '.join(missing)}. {REMEDY}")
     return {name: given[name] for name in _FIELDS}
 
 
 def _checked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    held = dict(tensors)
+    held = dict(tensors) if isinstance(tensors, Mapping) else {}
     if not {"S", "z", "count"} <= held.keys() <= _AXES.keys():
-        raise CheckpointError(f"state: expected tensors S, z, count and perhaps pending, got {sorted(held)}.")
+        raise CheckpointError(
+            f"state: expected tensors S, z, count and perhaps pending, got {sorted(map(str, held))}; "
+            "pass what tensors() returned."
+        )
     for name, tensor in held.items():
         if not isinstance(tensor, Tensor) or tensor.dim() != _AXES[name]:
             kind = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
             raise CheckpointError(
-                f"state: {name} is {kind}, expected a tensor of {_AXES[name]} axes. {_REMEDY}"
+                f"state: {name} is {kind}, expected a tensor of {_AXES[name]} axes. {REMEDY}"
             )
     return held
 
@@ -111,7 +101,7 @@ def _listed(said: Mapping[str, str], name: str) -> Any:
     try:
         return json.loads(said[name])
     except ValueError as error:
-        raise CheckpointError(f"state: {name} is {said[name]!r}, which is not JSON. {_REMEDY}") from error
+        raise CheckpointError(f"state: {name} is {said[name]!r}, which is not JSON. {REMEDY}") from error
 
 
 def _digest(said: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:

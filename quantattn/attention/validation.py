@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from quantattn.attention.transforms import check_transforms
 from quantattn.errors import ShapeError
 
 MIN_LOG_DECAY = -8192.0
@@ -23,10 +24,15 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, *, same_length: bool
     ------
     ShapeError
         Naming the argument and quoting what came.
+    GradientError
+        For tensors inside a transform of torch.func, and tensors of inference mode that a gradient needs.
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
-            raise ShapeError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}.")
+            raise ShapeError(
+                f"{name}: expected a torch.Tensor, got {type(tensor).__name__}; convert it with "
+                "torch.as_tensor()."
+            )
         if tensor.dim() != 4:
             raise ShapeError(
                 f"{name}: expected 4 axes (batch, heads, length, width), got shape {tuple(tensor.shape)}."
@@ -60,11 +66,12 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, *, same_length: bool
             f"query: length is {query.shape[2]}, key has {key.shape[2]}; pass visible_counts to let "
             "queries read keys at their own clock."
         )
+    check_transforms({"query": query, "key": key, "value": value})
 
 
 def check_visibility(visibility: str) -> None:
     """Refuse an unknown visibility."""
-    if visibility not in ("inclusive", "strict"):
+    if not isinstance(visibility, str) or visibility not in ("inclusive", "strict"):
         raise ShapeError(f"visibility: expected 'inclusive' or 'strict', got {visibility!r}.")
 
 

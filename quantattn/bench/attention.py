@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,6 +34,7 @@ from quantattn.bench.timing import (
     take_turns,
     training_step,
 )
+from quantattn.errors import UsageError
 
 __all__ = ["AttentionBench", "bench_attention"]
 
@@ -43,6 +45,7 @@ LONG = tuple(1024 * 2**power for power in range(9))
 LONG_BATCH, LONG_HEADS = 1, 2
 MEMORY_LENGTH = 16384
 CROSSING_WIDTHS = (32, 64, 128)
+_MOST_PER_PROCESSOR = 8
 CROSSING_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -58,7 +61,13 @@ def bench_attention(*, quick: bool = False, threads: int | None = None) -> Atten
         Fewer calls, no length above 1024 in the comparison, none above 16k in the scaling run; no verdicts.
     threads : int, optional
         Threads for torch and the compiled backend; torch's own number if not given.
+
+    Raises
+    ------
+    UsageError
+        If `threads` is not a whole number from 1 to eight for each processor.
     """
+    check_threads(threads)
     with _threads(threads), torch.enable_grad():
         lengths = tuple(
             _compare(length, seconds=0.4 if quick else 0.8) for length in (LENGTHS[:2] if quick else LENGTHS)
@@ -79,6 +88,23 @@ def bench_attention(*, quick: bool = False, threads: int | None = None) -> Atten
         crossover,
         () if quick else _targets(lengths, scaling, memory),
     )
+
+
+def check_threads(threads: int | None) -> None:
+    """Refuse a number of threads that a system may not give, or that only get into each other's way.
+
+    Raises
+    ------
+    UsageError
+        Quoting what came and the most that goes.
+    """
+    most = _MOST_PER_PROCESSOR * (os.cpu_count() or 1)
+    whole = isinstance(threads, int) and not isinstance(threads, bool)
+    if threads is not None and not (whole and 1 <= threads <= most):
+        raise UsageError(
+            f"--threads: expected a whole number from 1 to {most}, {_MOST_PER_PROCESSOR} for each processor, "
+            f"got {threads!r}; leave it out for torch's own number"
+        )
 
 
 @contextmanager

@@ -163,7 +163,7 @@ def test_a_state_of_a_later_clock_is_refused():
         state.at([29, 8])
     assert state.at((31, 8)).as_of == (31, 8)
     assert state.at(40).as_of == 40
-    with pytest.raises(StateError, match="3 given for 2 rows"):
+    with pytest.raises(StateError, match="as_of: 3 given for 2 rows"):
         state.at([40, 40, 40])
     none = linear_attention(X, X, X, initial_state=state.without_clock(), return_state=True).state
     assert none.as_of is None
@@ -174,7 +174,43 @@ def test_masked_keys_do_not_move_the_clock():
     assert read(key_mask=mask, return_state=True).state.as_of == (20, 5)
     mask[1] = False
     prior = {"denominator": Denominator.prior(1.0), "return_state": True}
-    assert read(key_mask=mask, **prior).state.as_of is None
+    # A row without a key that counts has no clock; the clock of the other stays, and holds it.
+    state = read(key_mask=mask, **prior).state
+    assert state.as_of == (20, None) and state.row(0).as_of == (20,) and state.row(1).as_of is None
+    with pytest.raises(ClockError, match="its clock is 20, later than key 0 of batch 0 at 10"):
+        read(TIMES, initial_state=state, **prior)
+    with pytest.raises(ClockError, match=r"key_times: the initial state's clock stands at \(20, None\)"):
+        read(None, initial_state=state, **prior)
+    after = read(TIMES + torch.tensor([[10], [0]]), initial_state=state, **prior).state
+    assert after.as_of == (40, 8)
+    assert read(key_mask=torch.zeros_like(mask), **prior).state.as_of is None
+
+
+def test_an_empty_sequence_of_a_pack_takes_no_clock_from_the_others():
+    x, times = X[:1, :, :3], torch.tensor([[10, 20, 7]])
+    pack = {"cu_seqlens": torch.tensor([0, 2, 2, 3]), "return_state": True}
+    state = linear_attention(x, x, x, key_times=times, **pack).state
+    assert state.as_of == (20, None, 7)
+    decay = elapsed_decay(times + 20, math.log(2), since=state, cu_seqlens=pack["cu_seqlens"])
+    assert (-decay)[0, 0].tolist() == pytest.approx([10, 10, 20], rel=1e-14)
+    with pytest.raises(
+        ClockError, match=r"sequence 0, .* its clock is 20, later than key 0 of batch 0 at 19"
+    ):
+        linear_attention(x, x, x, key_times=times + 9, initial_state=state, **pack)
+    bounds = {"cu_seqlens": torch.tensor([0, 1, 2, 3]), "return_state": True}
+    after = linear_attention(x, x, x, key_times=torch.tensor([[30, 3, 9]]), initial_state=state, **bounds)
+    assert after.state.as_of == (30, 3, 9)
+
+
+def test_reads_alone_say_when_they_are():
+    state = read(return_state=True).state
+    none = X[:, :, :0]
+    options = {"visible_counts": torch.zeros(2, 1, dtype=torch.int64), "initial_state": state}
+    with pytest.raises(ClockError, match=r"read_times: the initial state's clock stands at \(30, 8\), and"):
+        linear_attention(X[:, :, :1], none, none, **options)
+    linear_attention(X[:, :, :1], none, none, read_times=torch.tensor([[31], [9]]), **options)
+    options["initial_state"] = state.without_clock()
+    linear_attention(X[:, :, :1], none, none, **options)
 
 
 def test_a_state_of_another_entity_is_refused():
@@ -191,8 +227,12 @@ def test_a_state_of_another_entity_is_refused():
         run(initial_state=state)
     with pytest.raises(StateError, match=r"expected 2 names, .* got 1: \('AAPL',\)"):
         run(entities="AAPL")
-    with pytest.raises(StateError, match="expected 2 names"):
-        run(entities=["AAPL", 3])
+    for names in (["AAPL", 3], 1, None, b"ab", {"A": 1, "B": 2}, {"A", "B"}):
+        with pytest.raises(StateError, match="entities: expected 2 names, one for each row"):
+            run(return_state=True).state.of(names)
+        if names is not None:
+            with pytest.raises(StateError, match="entities: expected 2 names, one for each row"):
+                run(entities=names)
     plain = run(return_state=True).state
     assert plain.of(["A", "B"]).entities == ("A", "B")
     assert run(entities=["A", "B"], initial_state=plain, return_state=True).state.entities == ("A", "B")

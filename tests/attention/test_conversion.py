@@ -129,19 +129,20 @@ def test_the_denominator_policy_is_part_of_the_model():
     mass, value = nn.Parameter(torch.full((HEADS, 1), 2.0)), torch.full((HEADS, 1, 4), 0.25)
     learned = CausalAttention(WIDTH, HEADS, denominator=Denominator.prior(mass, value))
     assert {"prior_mass", "prior_value"} <= set(learned.state_dict())
-    assert dict(learned.named_parameters())["prior_mass"] is mass
+    own = dict(learned.named_parameters())["prior_mass"]
     x = tokens(2, 5, WIDTH)
     learned(x).sum().backward()
-    assert (mass.grad != 0).all()
+    assert (own.grad != 0).all() and mass.grad is None
     with torch.no_grad():
-        mass += 1
+        own += 1
+    assert (mass == 2).all()
     loaded = CausalAttention(
         WIDTH,
         HEADS,
         denominator=Denominator.prior(nn.Parameter(torch.ones(HEADS, 1)), torch.zeros(HEADS, 1, 4)),
     )
     loaded.load_state_dict(load(save(learned.state_dict())))
-    assert loaded.denominator == learned.denominator == Denominator.prior(mass, value)
+    assert loaded.denominator == learned.denominator == Denominator.prior(mass + 1, value)
     assert torch.equal(loaded(x), learned(x))
     copied = copy.deepcopy(learned)
     with torch.no_grad():
@@ -149,9 +150,37 @@ def test_the_denominator_policy_is_part_of_the_model():
     assert copied.denominator != learned.denominator
     assert learned.double().denominator.mass.dtype == torch.float64
     with torch.no_grad():
-        mass.fill_(-1.0)
+        own.fill_(-1.0)
     with pytest.raises(DenominatorError, match="mass: expected positive finite numbers"):
         learned(x.double())
+
+
+@pytest.mark.parametrize("kind", [nn.Parameter, torch.Tensor.clone])
+def test_one_prior_does_not_tie_layers(kind):
+    prior = Denominator.prior(kind(torch.tensor(1.0)), kind(torch.tensor(0.5)))
+    one, two = (CausalAttention(WIDTH, HEADS, denominator=prior) for _ in range(2))
+    x, before = tokens(2, 5, WIDTH), two(tokens(2, 5, WIDTH)).detach()
+    other = CausalAttention(
+        WIDTH, HEADS, denominator=Denominator.prior(kind(torch.tensor(7.0)), kind(torch.tensor(-3.0)))
+    )
+    one.load_state_dict(other.state_dict())
+    assert float(one.denominator.mass) == 7.0 and float(one.denominator.value) == -3.0
+    assert torch.equal(two(x), before) and (float(prior.mass), float(prior.value)) == (1.0, 0.5)
+    blocks = convert(Stack(), "elu1", x, denominator=prior).model.blocks
+    with torch.no_grad():
+        blocks[0].prior_mass += 1
+    assert [float(block.denominator.mass) for block in blocks] == [2.0, 1.0] and float(prior.mass) == 1.0
+    assert isinstance(blocks[0].prior_mass, nn.Parameter) == (kind is nn.Parameter)
+
+
+def test_a_prior_that_nobody_would_train_is_refused():
+    raw = torch.zeros(HEADS, 1, requires_grad=True)
+    for mass in (raw + 1, torch.ones(1, requires_grad=True)):
+        with pytest.raises(DenominatorError, match=r"mass of the prior needs a gradient.*nn\.Parameter"):
+            CausalAttention(WIDTH, HEADS, denominator=Denominator.prior(mass, 0.0))
+    frozen = nn.Parameter(torch.ones(1), requires_grad=False)
+    layer = CausalAttention(WIDTH, HEADS, denominator=Denominator.prior(frozen, 0.0))
+    assert not layer.prior_mass.requires_grad
 
 
 def test_damaged_descriptions_are_refused():
@@ -224,11 +253,11 @@ def test_the_drift_is_reported_layer_by_layer():
     assert said["feature_map"] == "elu1" and said["denominator"] == {"kind": "raise"}
     assert len(said["layers"]) == 2
     head = text.split("\n\n")[1].splitlines()[0].split()
-    assert head == list(said["layers"][0]) == ["layer", "own", "compounded", "worst"]
+    assert head == list(said["layers"][0]) == ["layer", "own", "compounded", "worst", "calls"]
     rows = conversion.to_rows()
     assert [row["own"] for row in rows] == [layer.own for layer in conversion.layers]
     assert rows[0]["model_output"] == conversion.output and rows[0]["denominator"] == "raise_()"
-    assert all(isinstance(value, str | float) for row in rows for value in row.values())
+    assert all(isinstance(value, str | float | int) for row in rows for value in row.values())
 
 
 def test_a_conversion_can_be_fine_tuned():

@@ -92,12 +92,24 @@ def test_where_times_begin():
         elapsed(since=state.without_clock())
     with pytest.raises(ShapeError, match="since: the state has 1 rows for 2 sequences"):
         elapsed(since=state.row(0))
+    # Nothing decays in a row that has seen no event, so it needs no clock; one that has does.
+    fresh = dataclasses.replace(state, as_of=(4, None), count=torch.tensor([1, 0]))
+    assert elapsed(since=fresh) == [[6, 10], [0, 20]]
+    with pytest.raises(ClockError, match=r"the state has no clock in row 1; pass key_times"):
+        elapsed(since=dataclasses.replace(fresh, count=state.count))
+    with pytest.raises(ClockError, match=r"the state has no clock in row 1"):
+        _ = fresh.clocks
     with pytest.raises(ClockError, match=r"since: expected whole numbers of int64 .*, got 2\.5"):
         elapsed(since=2.5)
     with pytest.raises(ShapeError, match="since: expected a state, one instant or an int64 tensor"):
         elapsed(since=[4, 26])
-    with pytest.raises(ClockError, match="half_life: expected positive numbers, got long"):
-        elapsed_decay(times, "long")
+    for life in ("long", None, [], [[1.0, 2.0], [3.0, 4.0]], torch.ones(2, 2), True, torch.tensor(1j), {}):
+        with pytest.raises(
+            ClockError, match="half_life: expected positive numbers, one for all heads or one"
+        ):
+            elapsed_decay(times, life)
+    assert torch.equal(elapsed_decay(times, torch.tensor([8.0])), elapsed_decay(times, 8))
+    assert elapsed_decay(times, 0.1)[0, 0, 1].item() == pytest.approx(-math.log(2) * 100, rel=1e-15)
 
 
 def test_masked_times_are_not_read():
@@ -168,7 +180,8 @@ def test_packed_visibility():
 
 
 STATE = piece(0, 4, None).state
-LATER = {"keys": 2, "key_times": TIMES[:, 4:], "mask": None}
+SILENT = {"reads": 2, "read_times": None}
+LATER = {"keys": 2, "key_times": TIMES[:, 4:], "mask": None, **SILENT}
 
 
 def test_a_continued_clock_goes_on():
@@ -182,7 +195,7 @@ def test_a_continued_clock_goes_on():
     with pytest.raises(ClockError, match=message):
         check_continuation(STATE, **LATER, log_decay=wrong)
     one = torch.zeros(1, 1, 1, dtype=torch.float64)  # a single event: nothing but zeros
-    first = {"keys": 1, "key_times": TIMES[:, 4:5], "mask": None}
+    first = {"keys": 1, "key_times": TIMES[:, 4:5], "mask": None, **SILENT}
     with pytest.raises(ClockError, match=message):
         check_continuation(STATE, **first, log_decay=one)
     # One head without decay, and an event at the instant of the clock, are no mistake.
@@ -195,7 +208,7 @@ def test_a_continued_clock_goes_on():
 def test_masked_keys_before_the_first_that_counts():
     mask = torch.tensor([[False, True], [True, True]])
     passing = torch.tensor([[[-1.0, 0.0]], [[-1.0, 0.0]]])
-    given = {"keys": 2, "key_times": TIMES[:, 4:], "mask": mask}
+    given = {"keys": 2, "key_times": TIMES[:, 4:], "mask": mask, **SILENT}
     check_continuation(STATE, **given, log_decay=passing)
     with pytest.raises(ClockError, match="first key of batch 0, at 41"):
         check_continuation(STATE, **given, log_decay=passing * torch.tensor([[[0.0]], [[1.0]]]))
@@ -207,10 +220,21 @@ def test_masked_keys_before_the_first_that_counts():
 
 
 def test_a_clock_is_not_left_behind():
-    silent = {"key_times": None, "log_decay": None, "mask": None}
+    silent = {"key_times": None, "log_decay": None, "mask": None, **SILENT}
     with pytest.raises(
         ClockError, match=r"clock stands at \(10, 21\), and .* drop the clock with .*without_clock"
     ):
         check_continuation(STATE, keys=2, **silent)
-    check_continuation(STATE, keys=0, **silent)
+    check_continuation(STATE, keys=0, **{**silent, "reads": 0})
     check_continuation(STATE.without_clock(), keys=2, **silent)
+    # Of reads alone, too.
+    none = {**silent, "mask": torch.zeros(2, 2, dtype=torch.bool)}
+    for keys, options in ((0, silent), (2, none)):
+        with pytest.raises(ClockError, match=r"read_times: the initial state's clock stands at \(10, 21\)"):
+            check_continuation(STATE, keys=keys, **options)
+        check_continuation(STATE, keys=keys, **{**options, "read_times": TIMES[:, 4:]})
+    # A row without a clock is at no time yet: its first key follows nothing.
+    half = dataclasses.replace(STATE, as_of=(40, None))
+    check_continuation(half, **LATER, log_decay=torch.zeros(2, 1, 2))
+    with pytest.raises(ClockError, match=r"clock stands at \(40, None\)"):
+        check_continuation(half, keys=2, **silent)

@@ -256,7 +256,7 @@ def test_bad_registrations(name, factory, message):
     if message is None:
         # An object is callable, but what it returns is no map.
         register_feature_map(name, factory)
-        with pytest.raises(TypeError):
+        with pytest.raises(FeatureMapError, match="'x' cannot be built with no options: TypeError"):
             resolve_feature_map(name)
         return
     with pytest.raises(FeatureMapError, match=message):

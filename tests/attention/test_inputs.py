@@ -162,7 +162,7 @@ def test_degenerate_shapes(shape, backend):
 
 def test_every_error_is_ours_and_a_plain_one():
     assert issubclass(ShapeError, QuantAttnError) and issubclass(ShapeError, ValueError)
-    with pytest.raises(DenominatorError, match="expected a Denominator, got str"):
+    with pytest.raises(DenominatorError, match="expected a Denominator, got 'raise'; use Denominator"):
         call(denominator="raise")
     with pytest.raises(DenominatorError, match="Denominator is not a policy"):
         call(denominator=Denominator())

@@ -10,7 +10,7 @@ import torch
 
 from quantattn.attention import AttentionState, Denominator, linear_attention
 from quantattn.attention.features import resolve_feature_map
-from quantattn.attention.state import state_fingerprint
+from quantattn.attention.fingerprint import state_fingerprint
 from tests.attention.oracle import Case, evaluate
 
 BACKENDS = ("quadratic", "recurrent", "chunked", "fused")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from quantattn.attention import AttentionState, Denominator, Favor, linear_attention, softmax_attention
-from quantattn.errors import DenominatorError, FeatureMapError, ShapeError, StateError
+from quantattn.errors import ClockError, DenominatorError, FeatureMapError, ShapeError, StateError
 from tests.attention.maps import BACKENDS
 
 H, D, DV = 2, 4, 3
@@ -274,12 +274,37 @@ def test_errors_name_the_sequence():
 def test_stacking():
     state = linear_attention(X, X, X, return_state=True).state
     two = AttentionState.stack([state, state.at(5)])
-    assert two.S.shape == (2, 2, 3, 3) and two.as_of is None and two.pending is None
+    assert two.S.shape == (2, 2, 3, 3) and two.as_of == (None, 5) and two.pending is None
+    # Whose and of when each row is stays with the row, also beside one that is nobody's.
+    mixed = AttentionState.stack([state.of("AAPL").at(500), state])
+    assert (mixed.as_of, mixed.entities) == ((500, None), ("AAPL", None))
+    assert (mixed.row(0).as_of, mixed.row(0).entities) == ((500,), ("AAPL",))
+    assert (mixed.row(1).as_of, mixed.row(1).entities) == (None, None)
+    assert AttentionState.stack([state, state]).entities is None
+    pair, times = X.repeat(2, 1, 1, 1), 500 + torch.arange(6).repeat(2, 1)
+    more = {"initial_state": mixed, "return_state": True}
+    with pytest.raises(StateError, match="row 0 is that of 'AAPL', but the call continues 'MSFT'"):
+        linear_attention(pair, pair, pair, key_times=times, entities=["MSFT", "AAPL"], **more)
+    with pytest.raises(StateError, match=r"that of \('AAPL', None\), and the call does not say whose"):
+        linear_attention(pair, pair, pair, key_times=times, **more)
+    with pytest.raises(ClockError, match="its clock is 500, later than key 0 of batch 0 at 499"):
+        linear_attention(pair, pair, pair, key_times=times - 1, entities=["AAPL", "MSFT"], **more)
+    after = linear_attention(pair, pair, pair, key_times=times, entities=["AAPL", "MSFT"], **more).state
+    assert (after.as_of, after.entities) == ((505, 505), ("AAPL", "MSFT"))
+    assert mixed.of(["AAPL", "MSFT"]).entities == ("AAPL", "MSFT")
+    with pytest.raises(StateError, match="the state is that of"):
+        mixed.of(["MSFT", "AAPL"])
     decayed = linear_attention(X, X, X, log_decay=-torch.ones(1, 1, 1), return_state=True).state
     both = AttentionState.stack([state, decayed])
     assert both.pending.tolist() == [[0, 0], [0, 0]]
-    with pytest.raises(StateError, match="expected at least one, got none"):
+    with pytest.raises(StateError, match="states: expected a list of at least one AttentionState, got none"):
         AttentionState.stack([])
+    for given, said in (([1], "int"), (None, "NoneType"), ([state, "x"], "str")):
+        with pytest.raises(StateError, match=f"states: expected a list of .* got {said}"):
+            AttentionState.stack(given)
+    alone = linear_attention(X[:, :1], X[:, :1], X[:, :1], return_state=True).state
+    with pytest.raises(StateError, match=r"S of a row is .* stack states of the same widths"):
+        AttentionState.stack([state, alone])
     other = linear_attention(X, X, X, feature_map=Favor(3), return_state=True).state
     with pytest.raises(StateError, match="stack states of one feature map and policy"):
         AttentionState.stack([state, other])

@@ -247,7 +247,7 @@ def test_a_foreign_state_is_refused():
     with pytest.raises(StateError, match="expected an AttentionState, got tuple"):
         continue_from((1, 2))
     good = state_of()
-    with pytest.raises(StateError, match="z has shape"):
+    with pytest.raises(StateError, match=r"z: expected shape \(B, H, r\) = \(2, 3, 4\) beside S, got"):
         continue_from(dataclasses.replace(good, z=good.z[..., :2]))
     with pytest.raises(StateError, match="S is not finite"):
         continue_from(dataclasses.replace(good, S=good.S / 0))

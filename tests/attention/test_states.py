@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from quantattn.attention import AttentionState, Denominator, Favor, elapsed_decay, linear_attention
-from quantattn.attention.state import check_state
+from quantattn.attention.state_checks import check_state
 from quantattn.errors import CheckpointError, ClockError, StateError
 
 PRIOR = Denominator.prior(0.5, [1.0, 2.0, 3.0])
@@ -203,10 +203,14 @@ def test_to_another_dtype_and_device():
             {"dtype": torch.float64},
             r"S is torch\.float32, this call computes in torch\.float64; .*\.to\(dtype",
         ),
-        ({"z": torch.float64}, {"dtype": torch.float32}, r"z is torch\.float64, this call computes in"),
-        ({"count": torch.float32}, {}, r"count is torch\.float32, a state keeps it in torch\.int64"),
-        ({"pending": torch.float32}, {}, r"pending is torch\.float32, a state keeps it in torch\.float64"),
-        ({"S": torch.int64}, {}, r"S is torch\.int64, which is not a floating dtype"),
+        (
+            {"z": torch.float64},
+            {},
+            r"z: expected torch\.float32 beside S in torch\.float32, got torch\.float64",
+        ),
+        ({"count": torch.float32}, {}, r"count: expected torch\.int64 beside S"),
+        ({"pending": torch.float32}, {}, r"pending: expected torch\.float64 beside S"),
+        ({"S": torch.int64}, {}, r"S: a state is kept in torch\.float32 or torch\.float64, got torch\.int64"),
         ({}, {"device": torch.device("meta")}, r"S is on cpu, the inputs are on meta; move .*\.to\('meta'\)"),
     ],
 )
@@ -215,7 +219,7 @@ def test_states_of_another_kind_are_refused(change, options, message):
     needs = {"batch": 2, "heads": 2, "features": 3, "values": 3, "fingerprint": state.fingerprint}
     check_state(state, dtype=torch.float32, device=torch.device("cpu"), **needs)
     held = {name: getattr(state, name).to(dtype) for name, dtype in change.items()}
-    with pytest.raises(StateError, match=message):
+    with pytest.raises(StateError, match=message):  # where it is put together, or where it is continued
         check_state(dataclasses.replace(state, **held), **needs, **options)
 
 
@@ -224,10 +228,10 @@ def test_counts_and_decays_that_cannot_be():
     x, options = tokens(), {"key_times": TIMES + 100, "entities": state.entities}
     run(x, initial_state=state, **options)
     for name, held, message in (
-        ("count", state.count.double(), r"count is torch\.float64"),
+        ("count", state.count.double(), r"count: expected torch\.int64"),
         ("count", -state.count, "count is negative"),
         ("pending", -state.pending, "pending is a log decay above zero"),
-        ("count", 3, r"count has int, this call needs \(2,\)"),
+        ("count", 3, r"count: expected a tensor \(B,\), got int"),
     ):
         with pytest.raises(StateError, match=message):
             run(x, initial_state=dataclasses.replace(state, **{name: held}), **options)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from quantattn.bench import attention as module
@@ -17,6 +18,7 @@ from quantattn.bench.attention_targets import may_judge_growth
 from quantattn.bench.peers import AUTO, PERFORMER, SDPA
 from quantattn.bench.timing import Timing
 from quantattn.cli import app
+from quantattn.errors import UsageError
 
 
 def timing(milliseconds: float) -> Timing:
@@ -221,3 +223,26 @@ def test_one_thread_is_a_thread():
 def test_a_wrong_option_is_a_wrong_request():
     assert CliRunner().invoke(app, ["bench", "attention", "--threads", "0"]).exit_code == 2
     assert CliRunner().invoke(app, ["bench", "attention", "--slow"]).exit_code == 2
+
+
+def test_threads_that_no_system_gives(clocks, monkeypatch):
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
+    found = CliRunner().invoke(app, ["bench", "attention", "--quick", "--threads", "25"])
+    assert found.exit_code == 2
+    assert found.stderr == (
+        "Error: --threads: expected a whole number from 1 to 24, 8 for each processor, got 25; "
+        "leave it out for torch's own number\n"
+    )
+    for threads in (0, -1, 2.0, True, "2"):
+        with pytest.raises(UsageError, match="--threads: expected a whole number from 1 to 24"):
+            bench_attention(quick=True, threads=threads)
+    before = torch.get_num_threads()
+    assert bench_attention(quick=True, threads=24).threads == 24
+    assert torch.get_num_threads() == before
+
+
+def test_bench_alone_lists_what_there_is():
+    found = CliRunner().invoke(app, ["bench"])
+    assert found.exit_code == 0 and found.stderr == ""
+    assert "attention" in found.stdout and "Error" not in found.output
+    assert CliRunner().invoke(app, ["bench", "nothing"]).exit_code == 2

@@ -16,6 +16,7 @@ from quantattn.attention.backends._backward import backward_sweeps
 from quantattn.attention.backends._elapsed import elapse, pull_elapsed
 from quantattn.attention.backends._forward import forward_sweep
 from quantattn.attention.backends._projections import project_rows
+from quantattn.errors import BackendError
 
 _SOURCES = ("_backward", "_elapsed", "_forward", "_panels", "_programs", "_projections", "_rows", "_vectors")
 
@@ -83,4 +84,8 @@ def _entries(digest: int) -> tuple[Any, Any, Any, Any, Any]:
     return forward, backward, add_up, pull_up, project
 
 
+if getattr(numba.config, "DISABLE_JIT", 0):
+    raise BackendError(
+        "backend: numba's compiler is switched off (NUMBA_DISABLE_JIT); unset it, or pass backend='chunked'."
+    )
 run_forward, run_backward, run_elapse, run_pull_elapsed, run_project = _entries(_digest())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import numbers
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -28,12 +29,13 @@ class FeatureMap(ABC):
 
     A map acts on each position alone: whatever looks along the sequence, such as a maximum or a norm over
     time, lets the future into the past. A map with parameters or buffers is a :class:`torch.nn.Module` as
-    well and belongs to the model that uses it.
+    well and belongs to the model that uses it. It gives features in the dtype of its input, float32 also in a
+    layer of half precision, so a matrix of its own is applied as ``x @ weight.to(x.dtype)``.
 
     Attributes
     ----------
     name : str
-        Name in the registry, part of a state's fingerprint.
+        Name in the registry, part of a state's fingerprint; not that of a map of this package.
     positive : bool
         Whether no input can make a similarity negative. Where False, every call is checked; where True, the
         features of maps from outside this package are checked all the same.
@@ -96,8 +98,9 @@ def check_scale(scale: float | None) -> float | None:
     """
     if scale is None:
         return None
-    if not (math.isfinite(scale) and scale > 0):
-        raise FeatureMapError(f"scale: expected a positive finite number, got {scale}; leave it out.")
+    number = isinstance(scale, numbers.Real) and not isinstance(scale, bool)
+    if not (number and math.isfinite(scale) and scale > 0):
+        raise FeatureMapError(f"scale: expected a positive finite number, got {scale!r}; leave it out.")
     return float(scale)
 
 

@@ -115,8 +115,8 @@ class Favor(nn.Module, FeatureMap):
             self.projection.copy_(self._draw(seed))
 
     def _draw(self, seed: int) -> Tensor:
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise FeatureMapError(f"seed: expected a whole number from 0 up, got {seed!r}.")
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
+            raise FeatureMapError(f"seed: expected a whole number from 0 up, got {seed!r}; below 2**64.")
         generator = torch.Generator().manual_seed(seed)
         drawn = [draw(self.features, self.d, self.kind, generator) for _ in range(self.heads or 1)]
         return (drawn[0] if self.heads is None else torch.stack(drawn)).float()

@@ -92,7 +92,7 @@ def build_feature_map(name: str, d: int, *, heads: int | None = None, **options:
     Raises
     ------
     FeatureMapError
-        For an unknown name, or options that the map does not take.
+        For an unknown name, options that the map does not take, or a factory that fails.
 
     Examples
     --------
@@ -104,11 +104,8 @@ def build_feature_map(name: str, d: int, *, heads: int | None = None, **options:
     """
     entry = _find(name)
     check_size(d, "d")
-    try:
-        made = entry.factory(d, heads=heads, **options) if entry.stored else entry.factory(**options)
-    except TypeError as error:
-        raise FeatureMapError(f"feature_map: {name!r} cannot be built with {options}: {error}.") from error
-    return _checked(made, name)
+    arguments = {"heads": heads, **options} if entry.stored else options
+    return _built(name, entry.factory, (d,) if entry.stored else (), arguments)
 
 
 def resolve_feature_map(feature_map: str | FeatureMap) -> FeatureMap:
@@ -118,21 +115,69 @@ def resolve_feature_map(feature_map: str | FeatureMap) -> FeatureMap:
     ------
     FeatureMapError
         If no map has that name; the message suggests the nearest. Also for the name of a map that holds
-        parameters or draws, which a call could neither train nor save.
+        parameters or draws, which a call could neither train nor save, for a class instead of its object, and
+        for a map without a name or under the name of one of this package.
     """
     if isinstance(feature_map, FeatureMap):
-        return feature_map
+        return check_map(feature_map)
     entry = _find(feature_map)
     if entry.stored:
         raise FeatureMapError(
             f"feature_map: {feature_map!r} holds numbers that must be saved with the model; build it "
             f"once with build_feature_map({feature_map!r}, d) and pass the object."
         )
-    return _checked(entry.factory(), feature_map)
+    return _built(feature_map, entry.factory, (), {})
+
+
+def check_map(made: FeatureMap) -> FeatureMap:
+    """Return a map that says what it is, under a name that is not another's.
+
+    Raises
+    ------
+    FeatureMapError
+        If it lacks ``name`` or ``positive``, or has the name of a map of this package.
+    """
+    kind = type(made)
+    name = getattr(made, "name", None)
+    if not isinstance(name, str) or not name:
+        raise FeatureMapError(
+            f"feature_map: {kind.__name__} has no name; set name = '...', a text, in the class."
+        )
+    if not isinstance(getattr(made, "positive", None), bool):
+        raise FeatureMapError(
+            f"feature_map: {name!r} does not say whether it is positive; set positive = True or False in the "
+            f"class {kind.__name__}."
+        )
+    owner = _OWN.get(name)
+    if owner is not None and kind is not owner:
+        raise FeatureMapError(
+            f"feature_map: {kind.__module__}.{kind.__qualname__} has the name {name!r} of another map, this "
+            f"package's {owner.__name__}; give the class a name of its own."
+        )
+    return made
+
+
+def _built(name: str, factory: Factory, arguments: tuple[Any, ...], options: dict[str, Any]) -> FeatureMap:
+    """Return what a factory makes, whatever it does."""
+    try:
+        made: object = factory(*arguments, **options)
+    except FeatureMapError:
+        raise
+    except Exception as error:
+        raise FeatureMapError(
+            f"feature_map: {name!r} cannot be built with {options or 'no options'}: "
+            f"{type(error).__name__}: {error}; see register_feature_map() for how a factory is called."
+        ) from error
+    return _checked(made, name)
 
 
 def _find(name: object) -> _Entry:
     entry = _REGISTRY.get(name) if isinstance(name, str) else None
+    if isinstance(name, type) and issubclass(name, FeatureMap):
+        raise FeatureMapError(
+            f"feature_map: expected a map, got the class {name.__name__}; build one, such as "
+            f"{name.__name__}()."
+        )
     if entry is None:
         near = get_close_matches(str(name), _REGISTRY, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -148,8 +193,12 @@ def _checked(made: object, name: str) -> FeatureMap:
         raise FeatureMapError(
             f"feature_map: the factory of {name!r} returned {type(made).__name__}, not a FeatureMap."
         )
-    return made
+    return check_map(made)
 
+
+_OWN: dict[str, type[FeatureMap]] = {
+    kind.name: kind for kind in (Identity, Relu, SquaredRelu, Elu1, Dpfp, Taylor2, Favor, Hedgehog)
+}
 
 for _kind in (Identity, Relu, SquaredRelu, Elu1, Dpfp, Taylor2):
     register_feature_map(_kind.name, _kind)
