@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from quantattn.forecasters import FittedForecaster, NetworkConfig, StreamingForecaster, TrainingConfig
     from quantattn.forecasters.baselines import BaselineForecaster, SampleTable, register_baseline
     from quantattn.pit import (
+        CorporateActions,
+        Delistings,
         EventLog,
+        EventScan,
         ForecastClock,
         Labels,
         PointInTimeDataset,
@@ -49,8 +52,9 @@ if TYPE_CHECKING:
         market_events,
         realised_variance,
         simple_return,
+        survivorship,
     )
-    from quantattn.pit.readers import read_events, read_prices
+    from quantattn.pit.readers import read_events, read_price_file, read_prices
     from quantattn.report import write_report
     from quantattn.study import Study, load_study
     from quantattn.walkforward import Fold, WalkForward
@@ -61,9 +65,12 @@ __all__ = [
     "AttentionState",
     "BaselineForecaster",
     "CheckResult",
+    "CorporateActions",
+    "Delistings",
     "Denominator",
     "EventEncoder",
     "EventLog",
+    "EventScan",
     "FeatureMap",
     "FittedForecaster",
     "Fold",
@@ -99,12 +106,14 @@ __all__ = [
     "model_confidence_set",
     "non_inferiority",
     "read_events",
+    "read_price_file",
     "read_prices",
     "realised_variance",
     "register_baseline",
     "register_feature_map",
     "simple_return",
     "softmax_attention",
+    "survivorship",
     "validate_forecasts",
     "write_report",
 ]
@@ -132,7 +141,10 @@ _MODULES = {
     "forecasters": ("FittedForecaster", "NetworkConfig", "StreamingForecaster", "TrainingConfig"),
     "forecasters.baselines": ("BaselineForecaster", "SampleTable", "register_baseline"),
     "pit": (
+        "CorporateActions",
+        "Delistings",
         "EventLog",
+        "EventScan",
         "ForecastClock",
         "Labels",
         "PointInTimeDataset",
@@ -148,8 +160,9 @@ _MODULES = {
         "market_events",
         "realised_variance",
         "simple_return",
+        "survivorship",
     ),
-    "pit.readers": ("read_events", "read_prices"),
+    "pit.readers": ("read_events", "read_price_file", "read_prices"),
     "report": ("write_report",),
     "study": ("Study", "load_study"),
     "walkforward": ("Fold", "WalkForward"),

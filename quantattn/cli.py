@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from quantattn import __version__
-from quantattn.errors import QuantAttnError, UsageError
+from quantattn.errors import QuantAttnError, UsageError, printable
 
 if TYPE_CHECKING:
     from quantattn.study import Study
@@ -206,6 +206,44 @@ def _report(
     typer.echo(f"Report: {write_report(run)}")
 
 
+@app.command("ingest")
+def _ingest(
+    format: Annotated[
+        str | None, typer.Argument(help="The format of the files, such as edgar_submissions.")
+    ] = None,
+    paths: Annotated[list[Path] | None, typer.Argument(help="The files.", metavar="PATH...")] = None,
+    out: Annotated[Path | None, typer.Option(help="Parquet file to write.", metavar="FILE")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the format.", metavar="NAME=VALUE")
+    ] = None,
+    rejects: Annotated[
+        Path | None, typer.Option(help="Write the refused rows there (.csv, .parquet).", metavar="FILE")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop when a row is refused.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    formats: Annotated[bool, typer.Option("--formats", help="List the formats and stop.")] = False,
+    describe: Annotated[
+        str | None, typer.Option(help="Explain a format and its options, and stop.", metavar="FORMAT")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Bring files of a known format into Parquet, dated by when each row could be known."""
+    from quantattn.pit.ingest import ingest
+    from quantattn.pit.ingest_text import describe_text, formats_text, ingested_text
+
+    if formats or describe is not None:
+        typer.echo(formats_text() if describe is None else describe_text(describe))
+        return
+    if format is None:
+        raise UsageError("no format is given; `quantattn ingest --formats` lists them")
+    if out is None:
+        raise UsageError("no --out is given; name the Parquet file to write, such as --out events.parquet")
+    done = ingest(
+        format, paths or [], out=out, settings=settings or [], rejects=rejects, strict=strict, force=force
+    )
+    typer.echo(ingested_text(done))
+
+
 bench = typer.Typer(cls=TyperGroup, help="Time this package against its peers.", invoke_without_command=True)
 app.add_typer(bench, name="bench")
 
@@ -236,6 +274,31 @@ def _bench_attention(
 
     found = bench_attention(quick=quick, threads=threads)
     typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else attention_text(found))
+
+
+@bench.command("data")
+def _bench_data(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer events, fewer runs.")] = False,
+    events_on_disk: Annotated[
+        int | None,
+        typer.Option(min=1, help="Also write so many events to a temporary file and read them from it."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where that file is made.", show_default="the system's choice")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the events.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Time what a dataset does against asof joins, on millions of events."""
+    import json
+
+    from quantattn.bench import bench_data, data_text
+
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"folder {str(folder)!r} does not exist; make it first")
+    found = bench_data(quick=quick, events_on_disk=events_on_disk, seed=seed, folder=folder)
+    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else data_text(found))
 
 
 def _command_line(study: str | None, *, out: Path, quick: bool, seed: int | None, resume: bool) -> str:
@@ -277,5 +340,6 @@ def _command_line_fault(error: Exception) -> str:
 
 
 def _complain(message: str) -> None:
-    for line in message.splitlines():
+    # Last of all, for what is no error of ours: an argument or a file's name may hold anything.
+    for line in printable(message).splitlines():
         typer.echo(f"Error: {line}", err=True)

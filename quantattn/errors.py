@@ -8,9 +8,26 @@ carried out (exit code 1).
 
 from __future__ import annotations
 
+import re
+
+# C0 but the line feed, DEL and C1, marks that turn the direction of text, halves of surrogate pairs.
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    r"""Write the characters that command a terminal as escapes, such as ``\x1b``; line feeds stay.
+
+    Messages quote what files hold, and a file may hold anything.
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
 
 class QuantAttnError(Exception):
-    """Base class of every exception of the package."""
+    """Base class of every exception of the package; its message is safe to print."""
+
+    def __str__(self) -> str:
+        """Give the message with control characters escaped."""
+        return printable(super().__str__())
 
 
 class UsageError(QuantAttnError):

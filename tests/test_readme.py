@@ -153,12 +153,17 @@ def test_every_command_and_option_exists(page: str) -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     listed = {row[0].strip("`").split()[1] for row in table(section(README, "Start"))}
-    assert listed == {command.name for command in app.registered_commands}
+    known = [*app.registered_commands, *app.registered_groups]
+    assert listed == {command.name for command in known}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_options_of_run_named_alone_exist(page: str) -> None:
-    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+def test_options_named_alone_exist(page: str) -> None:
+    """They are of the commands that a reader uses most."""
+    shown = "".join(
+        CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+        for command in ("run", "ingest")
+    )
     options = set(re.findall(r"`(--[a-z][a-z-]*)`", prose(PAGES[page])))
     assert [option for option in sorted(options) if option not in shown] == []
 
@@ -176,7 +181,7 @@ def test_the_packaged_studies_are_those_that_it_names() -> None:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """Give a folder with the README's study and the two files that it asks for."""
-    text = section(README, "Your own events and prices")
+    text = section(README, "A study of your own")
     ((_, study),) = blocks(text, "yaml")
     (tmp_path / "my_study.yaml").write_text(study, encoding="utf-8")
     (tmp_path / "prices.csv").write_text("date,ticker,adj_close\n2019-11-29,AAPL,66.8\n", encoding="utf-8")
@@ -209,7 +214,7 @@ def test_the_study_file_of_the_readme_loads(own: Path) -> None:
 
 
 def test_rows_come_out_as_the_table_says(own: Path) -> None:
-    wanted = [row[1].strip("`") for row in table(section(README, "Your own events and prices"))]
+    wanted = [row[1].strip("`") for row in table(section(README, "A study of your own"))]
     log = events_of(own)
     known = dict(
         zip(log.frame["text"].to_list(), map(iso, nanoseconds_of(log.frame["available_at"])), strict=True)
@@ -221,7 +226,7 @@ def test_rows_come_out_as_the_table_says(own: Path) -> None:
 
 
 def test_the_reasons_given_in_the_table(own: Path) -> None:
-    text = section(README, "Your own events and prices")
+    text = section(README, "A study of your own")
     assert "refused as `naive_time` if none is declared" in text
     assert "refused as `date_only` if `date_only: reject`" in text
     naive = events_of(own, time_zone=None).rejects
@@ -231,7 +236,7 @@ def test_the_reasons_given_in_the_table(own: Path) -> None:
 
 
 def test_shorter_folds_are_written_as_the_readme_says(own: Path) -> None:
-    (line,) = re.findall(r"`(walk_forward: \{[^`]*\})`", section(README, "Your own events and prices"))
+    (line,) = re.findall(r"`(walk_forward: \{[^`]*\})`", section(README, "A study of your own"))
     file = own / "my_study.yaml"
     assert "The default\nfolds train on 416 forecasts" in README
     assert load_study(file).walk_forward.train_size == 416

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from quantattn.bench.attention import AttentionBench, bench_attention
+from quantattn.bench.data import DataBench, bench_data
+from quantattn.bench.data_text import data_text
 from quantattn.bench.text import attention_text
 
-__all__ = ["AttentionBench", "attention_text", "bench_attention"]
+__all__ = [
+    "AttentionBench",
+    "DataBench",
+    "attention_text",
+    "bench_attention",
+    "bench_data",
+    "data_text",
+]

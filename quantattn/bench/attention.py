@@ -20,9 +20,10 @@ from quantattn.bench.attention_results import (
     Scaling,
     ScalingPoint,
 )
-from quantattn.bench.attention_targets import Target, judge, may_judge_growth
+from quantattn.bench.attention_targets import may_judge_growth
 from quantattn.bench.machine import describe_machine, extra_memory
 from quantattn.bench.peers import AUTO, SDPA, missing_peers, peers
+from quantattn.bench.targets import Target, judge
 from quantattn.bench.timing import (
     LEAST_CALLS,
     Timing,

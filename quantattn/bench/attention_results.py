@@ -7,7 +7,7 @@ from typing import Any
 
 from quantattn.bench.attention_floor import ABOUT_FLOOR, Floor
 from quantattn.bench.attention_recorded import ABOUT_KERNEL, RecordedKernel
-from quantattn.bench.attention_targets import Target
+from quantattn.bench.targets import Target
 from quantattn.bench.timing import Ratio, Timing
 
 UNITS = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import polars
 import psutil
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ def describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numba": numba.__version__,
+        "polars": polars.__version__,
     }
 
 

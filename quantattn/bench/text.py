@@ -8,7 +8,7 @@ from textwrap import wrap
 from quantattn.bench.attention_floor import ABOUT_FLOOR
 from quantattn.bench.attention_recorded import ABOUT_KERNEL
 from quantattn.bench.attention_results import AttentionBench, Memory, Scaling
-from quantattn.bench.attention_targets import Target
+from quantattn.bench.targets import target_line
 from quantattn.bench.timing import Ratio, Timing
 
 _WIDTH = 110
@@ -143,16 +143,7 @@ def _targets(bench: AttentionBench) -> Iterator[str]:
         return
     yield "What this project aimed at with 2 threads, and what this run found:"
     for target in bench.targets:
-        yield f"   {_line(target)}"
-
-
-def _line(target: Target) -> str:
-    aim = f"aimed at: {target.bound} {target.target:g}"
-    if target.found is None:
-        return f"{target.name}: not measured here ({aim})"
-    spread = "" if target.low is None or target.high is None else f", {target.low:.3g} to {target.high:.3g}"
-    verdict = "reached" if target.reached else "missed"
-    return f"{target.name}: {target.found:.3g}{spread} ({aim}): {verdict}"
+        yield f"   {target_line(target)}"
 
 
 def _quartiles(time: Timing) -> str:

@@ -4,28 +4,39 @@ An event is visible to a forecast iff it became available strictly before it. Ev
 rules of time in :mod:`quantattn.pit.timestamps`.
 """
 
-from quantattn.pit._hashing import InformationHash, event_digests, information_hash
 from quantattn.pit.calendar import TradingCalendar
 from quantattn.pit.clock import ForecastClock
-from quantattn.pit.dataset import PointInTimeDataset
-from quantattn.pit.events import EventLog
+from quantattn.pit.dataset import (
+    InformationHash,
+    PointInTimeDataset,
+    WhyReport,
+    event_digests,
+    information_hash,
+)
+from quantattn.pit.events import EventLog, EventScan, EventSummary, Gap
 from quantattn.pit.labels import Labels, direction, log_return, realised_variance, simple_return
 from quantattn.pit.market_events import market_events
 from quantattn.pit.packaged import load_sp500_index, load_sp500_ohlcv, load_us_equities
-from quantattn.pit.prices import PriceHistory
+from quantattn.pit.prices import CorporateActions, Delistings, PriceHistory
+from quantattn.pit.survivorship import SurvivorshipReport, survivorship
 from quantattn.pit.timestamps import CANONICAL_ORDER, TIME
 from quantattn.pit.universe import Universe
-from quantattn.pit.why import WhyReport
 
 __all__ = [
     "CANONICAL_ORDER",
     "TIME",
+    "CorporateActions",
+    "Delistings",
     "EventLog",
+    "EventScan",
+    "EventSummary",
     "ForecastClock",
+    "Gap",
     "InformationHash",
     "Labels",
     "PointInTimeDataset",
     "PriceHistory",
+    "SurvivorshipReport",
     "TradingCalendar",
     "Universe",
     "WhyReport",
@@ -39,4 +50,5 @@ __all__ = [
     "market_events",
     "realised_variance",
     "simple_return",
+    "survivorship",
 ]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-import exchange_calendars
 import pandas as pd
 import polars as pl
 from pyarrow import ArrowException
 
-from quantattn.errors import CalendarError, DataError, TimestampError
+from quantattn.errors import DataError, TimestampError
 from quantattn.pit._zones import check_time_zone
 from quantattn.pit._zones import localise as zone_times
+from quantattn.pit.calendar import TradingCalendar
 from quantattn.pit.timestamps import TIME, instants
 
 _SHOWN = 3
@@ -120,13 +119,31 @@ def quote_rows(frame: pl.DataFrame, bad: pl.Series, columns: Sequence[str]) -> s
     """
     rows = bad.fill_null(False).arg_true()
     shown = rows.head(_SHOWN).to_list()
-    quoted = []
-    for number in shown:
-        values = frame.row(number, named=True)
-        quoted.append(
-            f"row {number} ({', '.join(f'{c}={_plain(values[c])}' for c in dict.fromkeys(columns))})"
-        )
+    names = list(dict.fromkeys(columns))
+    values = [printable(frame[name][shown]).to_list() for name in names]
+    quoted = [
+        f"row {number} ({', '.join(f'{c}={_plain(v[place])}' for c, v in zip(names, values, strict=True))})"
+        for place, number in enumerate(shown)
+    ]
     return f"{len(rows)} row{'s' if len(rows) != 1 else ''}, first {', '.join(quoted)}"
+
+
+def printable(values: pl.Series) -> pl.Series:
+    """Give values that can be shown: dates and times of years that nothing can write become text."""
+    if values.dtype != pl.Date and not isinstance(values.dtype, pl.Datetime):
+        return values
+    year = values.dt.year()
+    writable = (year.is_between(1, 9999)).fill_null(False)
+    if (writable | values.is_null()).all():
+        return values
+    unit = "days" if values.dtype == pl.Date else getattr(values.dtype, "time_unit", "")
+    held = pl.select(pl.when(writable).then(values)).to_series()
+    far = pl.format("{} {} from 1970-01-01", values.to_physical().cast(pl.Int64), pl.lit(unit))
+    return (
+        pl.select(pl.when(values.is_null() | writable).then(held.cast(pl.String)).otherwise(far))
+        .to_series()
+        .alias(values.name)
+    )
 
 
 def _plain(value: Any) -> str:
@@ -246,7 +263,7 @@ def to_instants(frame: pl.DataFrame, column: str, time_zone: str | None) -> pl.S
     )
     refuse_rows(
         frame,
-        ~stamps.dt.year().is_between(1678, 2261),
+        ~stamps.dt.year().is_between(1678, 2261).fill_null(False),
         [column],
         f"column {column!r} is outside the years 1678 to 2261",
         "correct those rows",
@@ -282,14 +299,6 @@ def localise(stamps: pl.Series, time_zone: str, frame: pl.DataFrame, column: str
     return instants(moments, stamps.name)
 
 
-@lru_cache(maxsize=64)
 def exchange_zone(calendar: str) -> str:
     """Give the IANA zone of an exchange's wall clock."""
-    try:
-        # A short span: only the zone is wanted, and the default span takes long to build.
-        found: Any = exchange_calendars.get_calendar(calendar, start="2020-01-01", end="2020-12-31")
-    except exchange_calendars.errors.InvalidCalendarName as error:
-        known = exchange_calendars.get_calendar_names(include_aliases=True)
-        hint = nearest_names(calendar, known)
-        raise CalendarError(f"calendar={calendar!r} is unknown{hint}; use a name such as 'XNYS'") from error
-    return str(found.tz)
+    return TradingCalendar(calendar).time_zone

@@ -25,6 +25,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TABLES_END: Final = to_nanoseconds(datetime(2099, 1, 1, tzinfo=UTC))
 # The longest closure on record, of XNYS in 1914, lasted 135 days.
 _LONGEST_CLOSURE: Final = 150 * DAY
+# Nanoseconds hold the years 1678 to 2261.
+_FIRST_DAY, _LAST_DAY = ((date(year, 1, 1) - date(1970, 1, 1)).days for year in (1678, 2261))
 _NEVER: Final = np.iinfo(np.int64).min
 
 
@@ -36,6 +38,8 @@ def check_time_zone(name: str) -> None:
     TimestampError
         Naming the nearest zone.
     """
+    if not isinstance(name, str):
+        raise TimestampError(f"time_zone={name!r} is no name; use one such as 'America/New_York' or 'UTC'")
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -132,7 +136,8 @@ def next_opens(days: Nanoseconds, ends: Nanoseconds, calendar: str) -> tuple[Nan
     outside : ndarray of bool, shape (n,)
         Dates after which the calendar records no session within the longest closure known.
     """
-    first, last = (_EPOCH.date() + timedelta(days=int(day)) for day in (days.min(), days.max()))
+    held = np.clip(days, _FIRST_DAY, _LAST_DAY)
+    first, last = (_EPOCH.date() + timedelta(days=int(day)) for day in (held.min(), held.max()))
     years = _recorded_years(calendar, first.year, (last + timedelta(days=150)).year)
     if not years:
         return np.zeros_like(days), np.ones(days.size, dtype=bool)

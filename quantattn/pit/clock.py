@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 import polars as pl
 
 from quantattn.errors import CalendarError, TimestampError, UsageError
+from quantattn.pit._intervals import steps, within_sessions
 from quantattn.pit._tables import exchange_zone, localise, to_instants
 from quantattn.pit.calendar import TradingCalendar
 from quantattn.pit.timestamps import (
@@ -24,26 +25,35 @@ from quantattn.pit.timestamps import (
     to_nanoseconds,
 )
 
+if TYPE_CHECKING:
+    from quantattn.pit.events import EventLog, EventScan
+
 _WALL_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 _LONGEST = {"week": timedelta(days=7), "month": timedelta(days=31)}
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastClock:
-    """The instants at which forecasts are made; build it with :meth:`sessions` or :meth:`explicit`.
+    """The instants at which forecasts are made.
+
+    Build it with :meth:`sessions`, :meth:`every`, :meth:`at_events` or :meth:`explicit`.
 
     Parameters
     ----------
     times : polars.Series of Datetime("ns", "UTC")
         Strictly rising.
+    pairs : polars.DataFrame, optional
+        ``entity`` (String; null: every entity) and ``forecast_time`` of the forecasts, where they are not
+        made of every entity at every time: labels are then measured for these alone. See :meth:`at_events`.
 
     Raises
     ------
     TimestampError
-        If the times have another type, are missing, or do not rise.
+        If the times have another type, are missing, or do not rise, or those of `pairs` are others.
     """
 
     times: pl.Series
+    pairs: pl.DataFrame | None = None
 
     def __post_init__(self) -> None:
         """Refuse times that are not rising instants."""
@@ -59,6 +69,8 @@ class ForecastClock:
                 f"times do not rise at row {row} ({self.times[row]}); "
                 "use ForecastClock.explicit(times), which sorts them"
             )
+        if self.pairs is not None:
+            _check_pairs(self.pairs, self.times)
 
     def __len__(self) -> int:
         """Count the forecast times."""
@@ -114,6 +126,7 @@ class ForecastClock:
         """
         if every not in ("session", "week", "month"):
             raise UsageError(f"every={every!r} is unknown; use 'session', 'week' or 'month'")
+        _refuse_unnamed(calendar)
         first, last = _date(start, "start"), _date(end, "end")
         if first > last:
             raise UsageError(f"start={first} is later than end={last}; swap them")
@@ -126,6 +139,127 @@ class ForecastClock:
                 "choose a longer span"
             )
         return cls(instants(np.unique(shifted(nanoseconds_of(moments), shift, "offset")), "forecast_time"))
+
+    @classmethod
+    def every(
+        cls,
+        interval: str | timedelta | pd.Timedelta,
+        *,
+        start: datetime | date | str,
+        end: datetime | date | str,
+        calendar: str | None = None,
+        time_zone: str | None = None,
+    ) -> ForecastClock:
+        """Make forecasts at a fixed interval.
+
+        Parameters
+        ----------
+        interval : duration
+            Positive; the first forecast is at `start`.
+        start, end : datetime or date, or ISO text of either
+            First forecast, and the last instant at which there may be one. A date begins at its midnight, and
+            as `end` it is included as a whole.
+        calendar : str, optional
+            Keep only forecasts within its sessions: from the open (included) to the close (excluded, since
+            nothing can be traded any more); half days and holidays count.
+        time_zone : str, optional
+            Step on the wall clock of this zone, so that a forecast at 09:00 stays at 09:00 when the clocks
+            change. A wall time that a daylight-saving night skips has no forecast; one that it repeats has
+            two, or the first alone if the interval is a day or longer. Without a zone, steps are of real
+            time. It is also the zone of dates and naive times; dates are read in that of `calendar` if
+            there is no other.
+
+        Returns
+        -------
+        ForecastClock
+
+        Raises
+        ------
+        TimestampError
+            If a time is naive without a zone.
+        CalendarError
+            If the calendar is unknown or does not cover the span.
+        UsageError
+            If the interval is not positive or gives too many forecasts, or none is left.
+
+        Examples
+        --------
+        >>> ForecastClock.every("1D", start="2021-03-27T09:00", end="2021-03-29", time_zone="Europe/Paris")
+        ForecastClock(3 forecasts, 2021-03-27T08:00:00Z to 2021-03-29T07:00:00Z)
+        """
+        step = duration_nanoseconds(interval, argument="interval")
+        if step <= 0:
+            raise UsageError(f"interval={interval!r} is not positive; give for example '30min'")
+        if calendar is not None:
+            _refuse_unnamed(calendar)
+        moments = steps(step, start, end, calendar, time_zone)
+        if calendar is not None and moments.size:
+            moments = within_sessions(moments, calendar)
+        if not moments.size:
+            where = "" if calendar is None else f" within a session of {calendar!r}"
+            raise UsageError(
+                f"no forecast from start={start} to end={end} is{where or ' left'}; choose others"
+            )
+        return cls(instants(np.unique(moments), "forecast_time"))
+
+    @classmethod
+    def at_events(
+        cls,
+        events: EventLog | EventScan | pl.Series | pd.Series | pd.Index | Iterable[Any],
+        *,
+        delay: str | timedelta | pd.Timedelta = "1ns",
+        per_entity: bool = False,
+    ) -> ForecastClock:
+        """Make a forecast after each event, that sees it; events that become available together share one.
+
+        Parameters
+        ----------
+        events : EventLog, EventScan, or times as for :meth:`explicit`
+            Of a log, ``available_at`` counts.
+        delay : duration
+            From the event until the forecast. The default of one nanosecond is the first instant at which
+            the event is visible.
+        per_entity : bool
+            Forecast only the entity that an event is about, instead of every entity after every event: labels
+            measured at this clock are of those pairs alone. A market-wide event (entity null) makes a
+            forecast of every entity. Needs a log.
+
+        Returns
+        -------
+        ForecastClock
+
+        Raises
+        ------
+        UsageError
+            If `delay` is not positive (the event would not be visible), there is no event, or `per_entity`
+            comes without a log.
+        TimestampError
+            If an instant is missing or has no zone.
+        """
+        by = duration_nanoseconds(delay, argument="delay")
+        if by <= 0:
+            raise UsageError(
+                f"delay={delay!r} is not positive: an event is visible strictly after it became available; "
+                "give '1ns' or more"
+            )
+        frame = getattr(events, "frame", None)
+        times: Any = events
+        if isinstance(frame, pl.DataFrame | pl.LazyFrame):
+            columns = ["entity", "available_at"] if per_entity else ["available_at"]
+            rows = frame.lazy().select(columns).collect()
+            times = rows["available_at"]
+        elif per_entity:
+            raise UsageError(
+                "per_entity=True needs the entities of the events; give an EventLog or EventScan"
+            )
+        seen = nanoseconds_of(cls.explicit(times).times)
+        if not seen.size:
+            raise UsageError("there is no event to make a forecast after; give some, or explicit times")
+        moments = instants(shifted(seen, by, "delay"), "forecast_time")
+        if not per_entity:
+            return cls(moments)
+        after = instants(shifted(nanoseconds_of(times), by, "delay"), "forecast_time")
+        return cls(moments, pl.DataFrame([rows["entity"], after]).unique().sort("forecast_time", "entity"))
 
     @classmethod
     def explicit(cls, times: pl.Series | pd.Series | pd.Index | Iterable[Any]) -> ForecastClock:
@@ -147,6 +281,10 @@ class ForecastClock:
         """
         if isinstance(times, pl.Series) and isinstance(times.dtype, pl.Datetime):
             moments = nanoseconds_of(to_instants(times.alias("times").to_frame(), "times", None))
+        elif isinstance(times, str | bytes) or not isinstance(times, Iterable):
+            raise TimestampError(
+                f"times is a {type(times).__name__}; give a series or a list of instants, each with its zone"
+            )
         else:
             moments = np.array([_instant(value, row) for row, value in enumerate(times)], dtype=np.int64)
         return cls(instants(np.unique(moments), "forecast_time"))
@@ -154,7 +292,37 @@ class ForecastClock:
     def cut(self, t: datetime | np.datetime64 | pd.Timestamp | int) -> ForecastClock:
         """Keep the forecasts made at or before an instant."""
         moments = nanoseconds_of(self.times)
-        return ForecastClock(instants(moments[moments <= to_nanoseconds(t)], "forecast_time"))
+        last = to_nanoseconds(t)
+        made = None
+        if self.pairs is not None:
+            made = self.pairs.filter(pl.col("forecast_time") <= pl.lit(instants([last])))
+        return ForecastClock(instants(moments[moments <= last], "forecast_time"), made)
+
+    def select(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keep the rows whose forecast is made; all where every entity is forecast at every time.
+
+        Parameters
+        ----------
+        rows : polars.DataFrame
+            With ``entity`` and ``forecast_time``.
+
+        Returns
+        -------
+        polars.DataFrame
+            In the order given.
+        """
+        if self.pairs is None:
+            return rows
+        keys = ["entity", "forecast_time"]
+        named, general = self.pairs.drop_nulls("entity"), self.pairs.filter(pl.col("entity").is_null())
+        numbered = rows.with_row_index("_row")
+        kept = pl.concat(
+            [
+                numbered.join(named, on=keys, how="semi").select("_row"),
+                numbered.join(general, on="forecast_time", how="semi").select("_row"),
+            ]
+        )["_row"]
+        return rows[kept.unique().sort().cast(pl.Int64)]
 
     def __repr__(self) -> str:
         """Say how many forecasts there are, and their first and last time."""
@@ -162,6 +330,21 @@ class ForecastClock:
             return "ForecastClock(no forecasts)"
         moments = nanoseconds_of(self.times)
         return f"ForecastClock({len(self)} forecasts, {iso(moments[0])} to {iso(moments[-1])})"
+
+
+def _refuse_unnamed(calendar: object) -> None:
+    if not isinstance(calendar, str):
+        raise UsageError(f"calendar={calendar!r} is no name; give for example 'XNYS'")
+
+
+def _check_pairs(pairs: pl.DataFrame, times: pl.Series) -> None:
+    schema = {"entity": pl.String(), "forecast_time": times.dtype}
+    if not isinstance(pairs, pl.DataFrame) or dict(pairs.schema) != schema:
+        raise TimestampError(
+            f"pairs is no frame of {schema}; use ForecastClock.at_events(log, per_entity=True)"
+        )
+    if not pairs["forecast_time"].unique().sort().equals(times):
+        raise TimestampError("pairs have forecast times that differ from times; give the same")
 
 
 def _date(value: date | str, argument: str) -> date:

@@ -150,6 +150,11 @@ def to_nanoseconds(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int
                 f"{int(moment)} ns is not an instant between 1677-09-21 and 2262-04-11 UTC; correct the value"
             )
         return int(moment)
+    if isinstance(moment, bool | float | np.floating | np.bool_) and not pd.isna(moment):
+        raise TimestampError(
+            f"{moment!r} is not an instant but a number of no known unit; give nanoseconds since 1970 as "
+            "an int, or a datetime"
+        )
     try:
         stamp = pd.Timestamp(moment)
         if pd.isna(stamp):

@@ -311,6 +311,15 @@ class EventCounts(_Record):
     rejected: dict[str, int] = {}
 
 
+class IngestedFile(_Record):
+    """How a data file was made by ``quantattn ingest``."""
+
+    format: str
+    options: dict[str, Any] = {}
+    rejected: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
 class SampleCounts(_Record):
     """How many samples there were, and how many were dropped, by reason."""
 
@@ -336,6 +345,7 @@ class Manifest(_Record):
     study: Any = None
     study_hash: str | None = None
     data: dict[str, str] = {}
+    ingested: dict[str, IngestedFile] = {}
     code_hash: str | None = None
     versions: dict[str, str] = {}
     threads: Any = None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import polars as pl
 
-from quantattn.errors import StudyError
+from quantattn.errors import DataError, StudyError, UsageError
+from quantattn.study._ingested import holds_events, holds_prices
 from quantattn.study._section import Section
 from quantattn.study._values import PACKAGED, nearest
 from quantattn.study.config import Study
+from quantattn.study.sources import EventSource, IndexSource, PriceSource
 
 _BAR_COLUMNS = ("session", "close")
 _PRICE_COLUMNS = (*_BAR_COLUMNS, "entity", "open", "high", "low", "volume")
@@ -46,6 +48,7 @@ def check_columns(study: Study, *, source: str) -> None:
         If a file cannot be read as what its name says, or lacks a column; the message names the dotted
         key, the file and the nearest column.
     """
+    _check_ingested(study, source)
     for file in _files(study):
         have = _header(file, source)
         for field, column in file.named:
@@ -59,16 +62,64 @@ def check_columns(study: Study, *, source: str) -> None:
 
 def _files(study: Study) -> Iterator[_File]:
     data = study.data
-    if not data.prices.source.startswith(PACKAGED):
-        prices = data.prices
-        yield _File("data.prices", Path(prices.source), prices.separator, _named(prices, _PRICE_COLUMNS))
-    if data.index is not None and not data.index.source.startswith(PACKAGED):
-        index = data.index
-        yield _File("data.index", Path(index.source), index.separator, _named(index, _BAR_COLUMNS))
+    bars: list[tuple[str, PriceSource | IndexSource, tuple[str, ...]]] = [
+        ("data.prices", data.prices, _PRICE_COLUMNS)
+    ]
+    if data.index is not None:
+        bars.append(("data.index", data.index, _BAR_COLUMNS))
+    for key, bar, columns in bars:
+        if not bar.source.startswith(PACKAGED) and not _says_itself(bar.source, holds_prices):
+            yield _File(key, Path(bar.source), bar.separator, _named(bar, columns))
     for position, events in enumerate(data.events):
+        if events.event_time is None:
+            continue
         features = [(f"features[{number}]", column) for number, column in enumerate(events.features)]
         named = _named(events, _EVENT_COLUMNS) + features
         yield _File(f"data.events[{position}]", Path(events.path), events.separator, named)
+
+
+def _check_ingested(study: Study, source: str) -> None:
+    """See that files whose columns are not named say themselves what they hold."""
+    for position, events in enumerate(study.data.events):
+        key = f"{source}: data.events[{position}]"
+        if _says_itself(events.path, holds_prices):
+            raise StudyError(
+                f"{key}.path: {Path(events.path).name} holds prices, not events; name it in data.prices"
+            )
+        if events.event_time is not None:
+            continue
+        if not _says_itself(events.path, holds_events):
+            raise StudyError(
+                f"{key}.event_time: is missing; add it ({Path(events.path).name} was not written by "
+                "`quantattn ingest`)"
+            )
+        fields = {name: field for name, field in EventSource.model_fields.items() if name != "path"}
+        given = [name for name, field in fields.items() if getattr(events, name) != field.default]
+        if given:
+            raise StudyError(
+                f"{key}.{given[0]}: belongs to files whose columns are named; leave it out or add event_time "
+                "(what `quantattn ingest` wrote says itself what it holds)"
+            )
+    for key, bars in (("prices", study.data.prices), ("index", study.data.index)):
+        if bars is not None and _says_itself(bars.source, holds_events):
+            raise StudyError(
+                f"{source}: data.{key}: {Path(bars.source).name} holds events, not prices; "
+                "list it in data.events"
+            )
+    prices = study.data.prices
+    if prices.name is not None and _says_itself(prices.source, holds_prices):
+        raise StudyError(
+            f"{source}: data.prices.name: {Path(prices.source).name} was written by `quantattn ingest` and "
+            "names its entities itself; leave it out"
+        )
+
+
+def _says_itself(path: str, holds: Callable[[str], bool]) -> bool:
+    """Say whether a file says what it holds; whoever reads its header reports one that cannot be read."""
+    try:
+        return holds(path)
+    except (DataError, UsageError):
+        return False
 
 
 def _named(section: Section, fields: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 
 from quantattn.errors import DataError, PriceDataError
@@ -29,8 +30,16 @@ from quantattn.pit import (
     realised_variance,
     simple_return,
 )
+from quantattn.pit.ingest_record import IngestRecord
 from quantattn.pit.readers import read_events, read_prices
-from quantattn.pit.timestamps import instants, is_visible
+from quantattn.pit.timestamps import duration_nanoseconds, instants, is_visible
+from quantattn.study._ingested import (
+    IngestedBars,
+    holds_prices,
+    read_ingested_bars,
+    read_ingested_events,
+    read_record,
+)
 from quantattn.study._values import nearest
 from quantattn.study.config import Study
 from quantattn.study.sources import DataConfig, EventSource, IndexSource, PriceSource
@@ -71,12 +80,15 @@ class Sources:
         One log for each event file, without the events of instruments that the study leaves out.
     hashes : dict of str to str
         SHA-256 of each file (of the packaged table's values for packaged data), by the name in the study.
+    ingested : dict of str to IngestRecord
+        How files of ``quantattn ingest`` were made, by the name in the study.
     """
 
     prices: PriceHistory
     index: PriceHistory | None
     own_events: tuple[EventLog, ...]
     hashes: dict[str, str]
+    ingested: dict[str, IngestRecord] = field(default_factory=dict)
 
     def cut(self, moment: int) -> Sources:
         """Keep only what was available strictly before an instant (nanoseconds since the epoch, UTC)."""
@@ -88,24 +100,31 @@ class Sources:
                 EventLog.from_valid(log.frame.filter(seen), log.features) for log in self.own_events
             ),
             hashes=self.hashes,
+            ingested=self.ingested,
         )
 
     @property
     def rejected(self) -> dict[str, int]:
-        """Rows of the event files that were refused, by reason."""
+        """Rows of the event files that were refused, now or when they were ingested, by reason."""
         counts: Counter[str] = Counter()
-        for log in self.own_events:
-            counts.update(log.rejects["reason"].to_list())
+        for refused in (
+            *(log.reject_counts for log in self.own_events),
+            *(record.rejected for record in self.ingested.values()),
+        ):
+            counts.update(refused)
         return dict(sorted(counts.items()))
 
 
 def _read_bars(
     source: PriceSource | IndexSource, entities: tuple[str, ...] | None
-) -> tuple[pl.DataFrame, str]:
+) -> tuple[pl.DataFrame, str, IngestedBars | None]:
     if source.source.startswith(PACKAGED):
         frame = _LOADERS[source.source]()
-        return frame, hash_bytes(frame.write_csv().encode())
+        return frame, hash_bytes(frame.write_csv().encode()), None
     path = Path(source.source)
+    if holds_prices(source.source):
+        bars = read_ingested_bars(source.source)
+        return bars.frame, hash_file(path), bars
     columns: dict[str, Any] = {"name": INDEX_NAME}
     if isinstance(source, PriceSource):
         columns = {
@@ -116,7 +135,29 @@ def _read_bars(
     frame = read_prices(
         path, session=source.session, close=source.close, separator=source.separator, **columns
     )
-    return frame, hash_file(path)
+    return frame, hash_file(path), None
+
+
+def _read_events(source: EventSource, calendar: str) -> EventLog:
+    if source.event_time is None:
+        return read_ingested_events(source.path)
+    return read_events(
+        Path(source.path),
+        event_time=source.event_time,
+        available_at=source.available_at,
+        entity=source.entity,
+        event_id=source.event_id,
+        text=source.text,
+        kind=source.kind,
+        revision=source.revision,
+        features=source.features,
+        time_zone=source.time_zone,
+        date_only=source.date_only,
+        calendar=calendar,
+        latency=source.latency,
+        scheduled=source.scheduled,
+        separator=source.separator,
+    )
 
 
 def _within(frame: pl.DataFrame, start: date | None, end: date | None) -> pl.DataFrame:
@@ -150,7 +191,14 @@ def _choose(frame: pl.DataFrame, data: DataConfig) -> pl.DataFrame:
     return frame.filter(pl.col("entity").is_in(present[: data.max_entities]))
 
 
-def _price_history(source: PriceSource | IndexSource, frame: pl.DataFrame, data: DataConfig) -> PriceHistory:
+def _price_history(
+    source: PriceSource | IndexSource, frame: pl.DataFrame, data: DataConfig, ingested: IngestedBars | None
+) -> PriceHistory:
+    if ingested is not None and ingested.calendar != data.calendar:
+        raise DataError(
+            f"{source.source} was ingested with calendar {ingested.calendar}, and data.calendar is "
+            f"{data.calendar}; set data.calendar: {ingested.calendar}, or ingest it again"
+        )
     single = "entity" not in frame.columns
     name = source.name if isinstance(source, PriceSource) else INDEX_NAME
     if source.source.startswith("packaged:sp500") and not (isinstance(source, PriceSource) and source.name):
@@ -168,13 +216,21 @@ def _price_history(source: PriceSource | IndexSource, frame: pl.DataFrame, data:
             entity=None if single else "entity",
             name=name if single else None,
             calendar=data.calendar,
-            latency=data.latency,
+            latency=_later(data.latency, ingested),
             gaps=data.gaps,
+            adjusted=ingested is not None and ingested.adjusted,
             **figures,  # type: ignore[arg-type]
         )
     except DataError as error:
         key = "data.prices" if isinstance(source, PriceSource) else "data.index"
         raise type(error)(f"{key} ({source.source}): {_in_words_of_a_study(str(error))}") from error
+
+
+def _later(latency: str, ingested: IngestedBars | None) -> str | timedelta | pd.Timedelta:
+    """Give the longer one of a study's latency and that with which its bars were ingested."""
+    if ingested is None:
+        return latency
+    return pd.Timedelta(max(duration_nanoseconds(latency, argument="latency"), ingested.latency), unit="ns")
 
 
 def _in_words_of_a_study(remedy: str) -> str:
@@ -203,8 +259,8 @@ def _refuse_market_names(log: EventLog, key: str, source: EventSource) -> None:
     taken = sorted(set(log.frame["kind"]) & set(_MARKET_KINDS))
     if taken:
         raise DataError(
-            f"{key}.kind: column {source.kind!r} of {source.path} holds {taken[0]!r}, which is also a kind "
-            "of the events made from prices; rename it there, or set data.market_events: false"
+            f"{key}.kind: column {source.kind or 'kind'!r} of {source.path} holds {taken[0]!r}, which is "
+            "also a kind of the events made from prices; rename it there, or set data.market_events: false"
         )
 
 
@@ -236,15 +292,15 @@ def load_sources(study: Study) -> Sources:
         If a file breaks the data contract.
     """
     data = study.data
-    frame, digest = _read_bars(data.prices, data.entities)
+    frame, digest, ingested = _read_bars(data.prices, data.entities)
     hashes = {data.prices.source: digest}
     frame = _within(frame, data.start, data.end)
     if frame.is_empty():
         raise DataError(f"{data.prices.source} has no bars{_span(data)}; give another data.start or data.end")
-    prices = _price_history(data.prices, _choose(frame, data), data)
+    prices = _price_history(data.prices, _choose(frame, data), data, ingested)
     index = None
     if data.index is not None:
-        bars, hashes[data.index.source] = _read_bars(data.index, None)
+        bars, hashes[data.index.source], ingested = _read_bars(data.index, None)
         bars = _within(bars, data.start, data.end)
         if "entity" in bars.columns:
             bars = bars.drop("entity")
@@ -253,28 +309,11 @@ def load_sources(study: Study) -> Sources:
                 f"data.index: {data.index.source} has no bar in any session of {data.prices.source}; give an "
                 "index over the same years, or set index: null"
             )
-        index = _price_history(data.index, bars, data)
+        index = _price_history(data.index, bars, data, ingested)
     logs = []
     for position, source in enumerate(data.events):
-        path = Path(source.path)
-        log = read_events(
-            path,
-            event_time=source.event_time,
-            available_at=source.available_at,
-            entity=source.entity,
-            event_id=source.event_id,
-            text=source.text,
-            kind=source.kind,
-            revision=source.revision,
-            features=source.features,
-            time_zone=source.time_zone,
-            date_only=source.date_only,
-            calendar=data.calendar,
-            latency=source.latency,
-            scheduled=source.scheduled,
-            separator=source.separator,
-        )
-        hashes[source.path] = hash_file(path)
+        log = _read_events(source, data.calendar)
+        hashes[source.path] = hash_file(Path(source.path))
         key = f"data.events[{position}]"
         if data.market_events is not None:
             _refuse_market_names(log, key, source)
@@ -282,7 +321,8 @@ def load_sources(study: Study) -> Sources:
         if data.scope != "market":
             _refuse_unpriced(log, prices, key, source)
         logs.append(log)
-    return Sources(prices, index, tuple(logs), hashes)
+    records = {name: record for name in hashes if (record := read_record(name)) is not None}
+    return Sources(prices, index, tuple(logs), hashes, records)
 
 
 def build_events(study: Study, sources: Sources) -> EventLog:

@@ -517,6 +517,7 @@ def _manifest(
         "study_hash": study_hash(study),
         "quick": quick,
         "data": prepared.sources.hashes,
+        "ingested": provenance.ingested_records(prepared.sources.ingested),
         "code_hash": prepared.code,
         "versions": provenance.versions(),
         "threads": prepared.settings.threads,
@@ -531,6 +532,10 @@ def _manifest(
         "peak_memory_gib": provenance.peak_memory_gib(),
         "caveats": [
             *provenance.caveats(list(prepared.sources.hashes), universe=dataset.universe is not None),
+            *provenance.price_caveats(
+                prepared.sources.prices, prepared.sources.index, list(prepared.sources.hashes)
+            ),
+            *provenance.ingest_caveats(prepared.sources.ingested),
             *provenance.index_caveats(prepared.sources.prices, prepared.sources.index),
         ],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 import quantattn
 from quantattn.files import hash_bytes, hash_file
 from quantattn.pit import PointInTimeDataset, PriceHistory
+from quantattn.pit.ingest_record import IngestRecord
 from quantattn.pit.timestamps import iso, nanoseconds_of
 from quantattn.walkforward import Fold
 
@@ -130,6 +131,40 @@ def index_caveats(prices: PriceHistory, index: PriceHistory | None) -> list[str]
     return [
         f"The index has no bar in {len(lacking)} of {len(sessions)} sessions, the first on {lacking[0]} and "
         f"the last on {lacking[-1]}; the figures of the market are missing there."
+    ]
+
+
+def price_caveats(prices: PriceHistory, index: PriceHistory | None, sources: Sequence[str]) -> list[str]:
+    """Say what adjusted prices know of the future; of packaged ones :func:`caveats` does."""
+    named = {"prices": prices} | ({} if index is None else {"index": index})
+    adjusted = [name for name, history in named.items() if history.adjustment == "vendor"]
+    if not adjusted or "packaged:us_equities" in sources:
+        return []
+    whose = " and ".join(adjusted)
+    return [
+        f"The {whose} of this study {'is' if adjusted == ['index'] else 'are'} adjusted by the vendor with "
+        "what was known at the download: levels carry later splits and dividends, and are refused as "
+        "features; the returns that events and targets are made from do so only on the days of those actions."
+    ]
+
+
+def ingested_records(ingested: Mapping[str, IngestRecord]) -> dict[str, dict[str, Any]]:
+    """Give how files of ``quantattn ingest`` were made as the manifest keeps it."""
+    return {
+        name: {
+            "format": record.format,
+            "options": dict(record.options),
+            "rejected": dict(record.rejected),
+            "notes": list(record.notes),
+        }
+        for name, record in sorted(ingested.items())
+    }
+
+
+def ingest_caveats(ingested: Mapping[str, IngestRecord]) -> list[str]:
+    """Repeat what readers warned of when files were ingested."""
+    return [
+        f"{Path(name).name}: {note}." for name, record in sorted(ingested.items()) for note in record.notes
     ]
 
 

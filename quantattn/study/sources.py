@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from quantattn.study._section import Section
 from quantattn.study._values import (
@@ -117,13 +117,21 @@ class IndexSource(_Bars):
     """Column of closing prices, positive."""
 
 
+def _dated(event_time: str | None, info: ValidationInfo) -> str | None:
+    """Ask for the column of times, unless the file may say itself what its columns mean."""
+    path = info.data.get("path")
+    if event_time is None and path is not None and not path.lower().endswith((".parquet", ".pq")):
+        raise ValueError("is missing; add it")
+    return event_time
+
+
 class EventSource(Section):
     """One file of dated events of your own: headlines, filings, releases."""
 
     path: DataFile
     """A data file, one event version a row."""
-    event_time: Text
-    """Column: when it happened, or the period that it describes."""
+    event_time: Annotated[Text | None, AfterValidator(_dated), Field(validate_default=True)] = None
+    """Column: when it happened, or the period that it describes; null for a file of `quantattn ingest`."""
     available_at: Text | None = None
     """Column: when this system could first have known it; null derives it from event_time."""
     entity: Text | None = None

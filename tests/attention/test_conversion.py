@@ -164,7 +164,7 @@ def test_one_prior_does_not_tie_layers(kind):
         WIDTH, HEADS, denominator=Denominator.prior(kind(torch.tensor(7.0)), kind(torch.tensor(-3.0)))
     )
     one.load_state_dict(other.state_dict())
-    assert float(one.denominator.mass) == 7.0 and float(one.denominator.value) == -3.0
+    assert float(one.denominator.mass.detach()) == 7.0 and float(one.denominator.value.detach()) == -3.0
     assert torch.equal(two(x), before) and (float(prior.mass), float(prior.value)) == (1.0, 0.5)
     blocks = convert(Stack(), "elu1", x, denominator=prior).model.blocks
     with torch.no_grad():

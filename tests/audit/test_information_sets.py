@@ -133,7 +133,7 @@ def test_a_dataset_that_counts_events_at_equality_fails_against_the_events(
     def at_equality(available_at: Any, forecast_times: Any) -> Any:
         return np.searchsorted(available_at, forecast_times, side="right").astype(np.int64)
 
-    monkeypatch.setattr("quantattn.pit.dataset.visible_counts", at_equality)
+    monkeypatch.setattr("quantattn.pit.dataset._visible.visible_counts", at_equality)
     ran = run(
         Pipeline(random_prices(), clock=session_clock("60s"), models=("mean", "har")), tmp_path / "leaking"
     )

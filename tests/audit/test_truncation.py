@@ -18,7 +18,7 @@ from quantattn.encoders import NumericScaler
 from quantattn.forecasters import FittedEncoders, History, TargetScale, fit_encoders
 from quantattn.forecasters.baselines import MeanBaseline, SampleTable, registry
 from quantattn.pit import EventLog, ForecastClock, Labels, PointInTimeDataset, PriceHistory
-from quantattn.pit.as_of import as_of_table
+from quantattn.pit.dataset.as_of import as_of_table
 from quantattn.pit.timestamps import nanoseconds_of
 from quantattn.walkforward import Fold
 from quantattn.walkforward.networks import fit_network
@@ -194,17 +194,20 @@ class TestLeaksInTheData:
         def at_equality(available_at: Any, forecast_times: Any) -> Any:
             return np.searchsorted(available_at, forecast_times, side="right").astype(np.int64)
 
-        monkeypatch.setattr("quantattn.pit.dataset.visible_counts", at_equality)
+        monkeypatch.setattr("quantattn.pit.dataset._visible.visible_counts", at_equality)
         ran = run(Pipeline(prices, clock=session_clock("60s"), models=BASELINES), tmp_path)
         _failed(_everything(ran.inputs()), "information sets", "as-of features")
 
     def test_an_as_of_feature_from_the_days_own_bar(
         self, prices: PriceHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def with_own_bar(own: Any, own_counts: Any, *rest: Any) -> pl.DataFrame:
-            return as_of_table(own, np.minimum(own_counts + 1, len(own)), *rest)
+        def with_own_bar(
+            frame: Any, features: Any, entities: Any, readers: Any, times: Any, **rest: Any
+        ) -> pl.DataFrame:
+            # The close is 15 minutes away, and its bar another minute.
+            return as_of_table(frame, features, entities, readers, times + 17 * 60 * 10**9, **rest)
 
-        monkeypatch.setattr("quantattn.pit.dataset.as_of_table", with_own_bar)
+        monkeypatch.setattr("quantattn.pit.dataset.point_in_time.as_of_table", with_own_bar)
         ran = run(Pipeline(prices), tmp_path)
         # What the table says of itself is spotless.
         assert check_visibility(ran.forecasts).verdict == "PASS"

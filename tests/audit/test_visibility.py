@@ -125,7 +125,7 @@ def test_a_pipeline_that_sees_events_at_equality_fails(
     # A minute after the close is the very instant at which the day's bar becomes available.
     pipeline = Pipeline(random_prices(), clock=session_clock("60s"), models=("mean", "har"))
     assert check_visibility(run(pipeline, tmp_path / "honest").forecasts).verdict == "PASS"
-    monkeypatch.setattr("quantattn.pit.dataset.visible_counts", at_equality)
+    monkeypatch.setattr("quantattn.pit.dataset._visible.visible_counts", at_equality)
     check = check_visibility(run(pipeline, tmp_path / "leaking").forecasts)
     assert check.verdict == "FAIL"
     assert check.evidence["faults"] == {"an event available at or after the forecast": check.evidence["rows"]}

@@ -52,7 +52,7 @@ def test_the_build_gives_the_same_bytes_twice(build, tmp_path):
 
 def test_nothing_else_lies_in_the_folder():
     kept = {path.name for path in FOLDER.iterdir() if not path.name.startswith((".", "__"))}
-    assert kept == {"README.md", "build.py", *PACKAGED_FILES}
+    assert kept == {"README.md", "build.py", "careless_joins.md", *PACKAGED_FILES}
 
 
 # --- what the README says ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
+import exchange_calendars
 import polars as pl
 import pytest
 
@@ -192,3 +193,59 @@ def test_no_session_falls_on_a_weekend_or_lasts_longer_than_the_standard_day():
     sessions = TradingCalendar().sessions(date(1990, 1, 1), date(2024, 12, 31))
     assert sessions["session"].dt.weekday().max() == 5
     assert (sessions["close"] - sessions["open"]).max() == timedelta(hours=6, minutes=30)
+
+
+def test_breaks_at_noon_and_the_sessions_around():
+    moment = 1_579_680_000 * 10**9  # 2020-01-22 08:00 UTC, the close in Hong Kong
+    table = TradingCalendar("XHKG").around(moment, moment)
+    row = table.filter(session=date(2020, 1, 22)).row(0, named=True)
+    assert (row["break_start"], row["break_end"]) == (
+        datetime(2020, 1, 22, 4, tzinfo=UTC),
+        datetime(2020, 1, 22, 5, tzinfo=UTC),
+    )
+    # The half day before the new year has none; the exchange is closed from the 25th to the 28th.
+    assert table.filter(session=date(2020, 1, 24))["break_start"].to_list() == [None]
+    assert table["session"].to_list()[0] == date(2020, 1, 8)
+    assert table["session"].to_list()[-1] == date(2020, 2, 5)
+    assert TradingCalendar("XNYS").around(moment, moment)["break_start"].drop_nulls().is_empty()
+
+
+@pytest.mark.parametrize(("year", "known"), [(1969, False), (1970, True), (2200, True), (2201, False)])
+def test_instants_around_the_ends_of_a_calendar(year, known):
+    moment = int(datetime(year, 6, 1, tzinfo=UTC).timestamp()) * 10**9
+    if known:
+        assert TradingCalendar("XNYS").around(moment, moment)["session"].dt.year().unique().to_list() == [
+            year
+        ]
+    else:
+        with pytest.raises(CalendarError, match="from 1970-01-01 to 2200-12-31 only"):
+            TradingCalendar("XNYS").around(moment, moment)
+
+
+def test_the_last_instants_of_a_known_year_are_served():
+    last = int(datetime(2201, 1, 1, 3, tzinfo=UTC).timestamp()) * 10**9  # still 2200-12-31 in New York
+    assert TradingCalendar("XNYS").around(last, last)["session"].max() == date(2200, 12, 31)
+
+
+def test_zones_of_calendars_that_begin_late():
+    # This calendar does not reach back to 2020.
+    assert TradingCalendar("XSAU").time_zone == "Asia/Riyadh"
+    assert TradingCalendar("XNYS").time_zone == "America/New_York"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(exchange_calendars.get_calendar_names(include_aliases=False)))
+def test_every_calendar_gives_sessions_or_says_why_not(name):
+    calendar = TradingCalendar(name)
+    for year in (1900, 1975, 2019, 2024, 2030, 2100):
+        try:
+            table = calendar.sessions(date(year, 1, 1), date(year, 12, 31))
+        except CalendarError as error:
+            assert name in str(error)
+            assert len(str(error)) < 600
+            continue
+        assert table.height > 200
+        assert (table["open"] < table["close"]).all()
+        assert (table["close"].head(-1) <= table["open"].tail(-1)).all()
+        assert calendar.scheduled(date(year, 1, 1), date(year, 12, 31)).len() >= table.height
+        assert "/" in calendar.time_zone or calendar.time_zone == "UTC"

@@ -226,3 +226,17 @@ def test_repr_names_the_span() -> None:
     assert repr(ForecastClock(times([1, 2]))) == (
         "ForecastClock(2 forecasts, 2020-01-01T00:00:01Z to 2020-01-01T00:00:02Z)"
     )
+
+
+def test_what_is_no_list_of_times_is_refused() -> None:
+    for wrong in (None, 5, "2024-01-01T00:00:00Z"):
+        for make in (ForecastClock.explicit, ForecastClock.at_events):
+            with pytest.raises(TimestampError, match="times is a"):
+                make(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TimestampError, match="time_zone=5 is no name"):
+        ForecastClock.sessions(start="2024-01-02", end="2024-01-05", at="09:00", time_zone=5)  # type: ignore[arg-type]
+    for calendar in (None, 5):
+        with pytest.raises(UsageError, match=f"calendar={calendar} is no name"):
+            ForecastClock.sessions(calendar, start="2024-01-02", end="2024-01-05")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="per_entity=True needs the entities"):
+        ForecastClock.at_events(["2024-01-01T00:00:00Z"], per_entity=True)

@@ -228,7 +228,7 @@ def test_a_missing_instant_is_refused(moment):
         to_nanoseconds(moment)
 
 
-@pytest.mark.parametrize("moment", [True, [1, 2], object()], ids=repr)
+@pytest.mark.parametrize("moment", [True, [1, 2], pytest.param(object(), id="object")], ids=repr)
 def test_what_is_no_instant_is_refused(moment):
     with pytest.raises(TimestampError, match="is not an instant"):
         to_nanoseconds(moment)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantattn.errors import EventDataError, TimestampError
+from quantattn.errors import EventDataError, TimestampError, UsageError
 from quantattn.pit import Universe
 
 from .build import at, instant, times
@@ -90,8 +90,8 @@ def test_members_equal_a_loop_over_the_spells(
         (SPELLS.with_columns(entity=pl.lit(None, dtype=pl.String)), EventDataError, "names no entity"),
         (SPELLS.with_columns(start=pl.lit(None, dtype=pl.Date)), EventDataError, "'start' is null"),
         (SPELLS.rename({"end": "until"}), EventDataError, "end='end' is not a column"),
-        (SPELLS.with_columns(start=pl.lit(datetime(2020, 1, 1))), TimestampError, "naive"),
-        (SPELLS.with_columns(start=pl.lit("2020")), TimestampError, "type String"),
+        (SPELLS.with_columns(start=pl.lit(datetime(2020, 1, 1, 9))), TimestampError, "naive"),
+        (SPELLS.with_columns(start=pl.lit("2020")), TimestampError, "text that is not an ISO date"),
         (
             pl.DataFrame(
                 {
@@ -123,3 +123,37 @@ def test_spells_may_touch() -> None:
         False,
     ]
     assert universe.is_member("A", datetime(2020, 1, 1, 0, 0, 1, tzinfo=UTC))
+
+
+def test_a_universe_says_how_large_it_is() -> None:
+    assert repr(Universe.from_frame(SPELLS)) == "Universe(2 entities, 3 spells, 1 of them open)"
+
+
+def test_text_and_the_year_9999() -> None:
+    text = SPELLS.with_columns(pl.col("start", "end").cast(pl.String))
+    assert Universe.from_frame(text).frame.equals(Universe.from_frame(SPELLS).frame)
+    midnights = SPELLS.with_columns(pl.col("start", "end").cast(pl.Datetime("us")))
+    assert Universe.from_frame(midnights).frame.equals(Universe.from_frame(SPELLS).frame)
+    for never in ("9999-12-31", "2262-04-11"):
+        for kind in (pl.String, pl.Date, pl.Datetime("us")):
+            column = pl.Series([never, "2020-04-01", "2020-02-03"]).str.to_date().cast(kind)
+            frame = Universe.from_frame(SPELLS.with_columns(end=column)).frame
+            assert frame.equals(Universe.from_frame(SPELLS).frame)
+    far = pl.Series([2**30], dtype=pl.Int32).cast(pl.Date)
+    with pytest.raises(TimestampError, match="'start' has dates outside the years 1678 to 2261"):
+        Universe.from_frame(pl.DataFrame({"entity": ["A"], "start": far}), end=None)
+
+
+def test_members_without_prices_are_counted() -> None:
+    starts = [date(2000, 1, 1)] * 4
+    frame = pl.DataFrame({"entity": ["A", "B", "LEHMAN", "ENRON"], "start": starts})
+    universe = Universe.from_frame(frame, end=None)
+    found = universe.coverage(["A", "B", "C"])
+    assert (found.n_members, found.without_prices, found.never_members) == (4, ("ENRON", "LEHMAN"), ("C",))
+    assert str(found) == "2 of 4 members never have prices: ENRON, LEHMAN"
+    assert str(universe.coverage(universe.entities)) == ""
+    with pytest.raises(EventDataError, match="a member 'LEHMAN', and the prices have 'Lehman'"):
+        universe.coverage(["A", "Lehman"])
+    for entity in (None, ["A"], 5):
+        with pytest.raises(UsageError, match="is not a name"):
+            universe.is_member(entity, 5)  # type: ignore[arg-type]

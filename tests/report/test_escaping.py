@@ -79,6 +79,14 @@ def _attack(run: Path, attack: str) -> list[str]:
         code_hash=marked("code hash"),
         data={marked("file"): marked("digest")},
         versions={marked("package"): marked("package version")},
+        ingested={
+            marked("ingested"): {
+                "format": marked("format"),
+                "options": {marked("option"): marked("setting")},
+                "rejected": {"duplicate": 2},
+                "notes": ["kept in the manifest alone"],
+            }
+        },
         caveats=[marked("caveat")],
         stages=[{"stage": marked("stage"), "seconds": 1.0}],
         samples={"n": 1, "dropped": {marked("drop"): 1}},

@@ -1,21 +1,29 @@
-"""CSV and Parquet files as polars frames, whole or refused: no row is repaired, padded or dropped."""
+"""CSV and Parquet files as polars frames, whole or refused: no row is repaired, padded or dropped unseen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import polars as pl
-import pyarrow as pa
-from pyarrow import csv
 
 from quantattn.errors import DataError, UsageError
+from quantattn.pit._regular import refuse_unreadable
 from quantattn.pit._tables import require_columns
+from quantattn.pit.readers._compressed import unpacked_name
+from quantattn.pit.readers._parquet_files import parquet_names, read_parquet
+from quantattn.pit.readers._text_files import (
+    Layout,
+    Ragged,
+    read_text_batches,
+    read_text_table,
+    text_columns,
+)
 
-_SEPARATED: Final = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+_SEPARATED: Final = {".csv": ",", ".tsv": "\t"}
 _PARQUET: Final = (".parquet", ".pq")
-_BLOCK: Final = 1 << 24
+_PACKED: Final = (".gz", ".zip")
 
 
 def read_table(
@@ -24,21 +32,27 @@ def read_table(
     error: type[DataError],
     separator: str | None = None,
     wanted: Mapping[str, str | None] | None = None,
+    header: Sequence[str] | None = None,
+    encoding: str = "utf8",
 ) -> pl.DataFrame:
     """Read a table file.
 
     Parameters
     ----------
     path : Path
-        A file that ends in ``.csv``, ``.tsv``, either with ``.gz``, ``.parquet`` or ``.pq``. Text files are
-        UTF-8 with a header line; all their columns are read as text, and only an empty field is null, so
-        that a ticker ``NA`` stays one.
+        A file that ends in ``.csv`` or ``.tsv``, also with ``.gz`` or ``.zip``, in ``.zip`` around one of
+        them, ``.parquet`` or ``.pq``. Text files are UTF-8 with a header line; all their columns are read as
+        text, and only an empty field is null, so that a ticker ``NA`` stays one.
     error : type of DataError
         What to raise when the content is unusable.
     separator : str, optional
         One character between the fields of a text file; by default a comma, or a tab in ``.tsv``.
     wanted : mapping of str to (str or None), optional
         Argument name to column name; only these columns are read. By default all.
+    header : sequence of str, optional
+        The names of the columns of a text file that has no header line; its fields are then never quoted.
+    encoding : str
+        Of a text file; with another one than ``"utf8"``, such as ``"latin1"``, no byte is refused.
 
     Returns
     -------
@@ -49,32 +63,101 @@ def read_table(
     UsageError
         If the file is missing, a folder, unreadable or of an unknown suffix.
     DataError
-        As `error`: truncated Parquet, text that is not UTF-8, rows with more or fewer fields than the
-        header, an unclosed quote, repeated or missing columns, no rows.
+        As `error`: truncated Parquet, Parquet columns of a type or with times that polars cannot hold, text
+        that is not UTF-8, rows with more or fewer fields than the header, an unclosed quote, repeated or
+        missing columns, no rows, a damaged archive.
     """
-    suffix = _suffix(path)
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as failure:
-        raise UsageError(
-            f"{path} cannot be read ({failure.strerror}); check the path and its permissions"
-        ) from failure
+    suffix = _suffix(path, error)
+    refuse_unreadable(path)
     if suffix in _PARQUET:
-        table = _read_parquet(path, wanted, error)
+        table = read_parquet(path, _chosen(path, parquet_names(path, error), wanted, error), error)
     else:
-        table = _read_text(path, _SEPARATED[suffix] if separator is None else separator, wanted, error)
+        layout = _layout(suffix, separator, header, encoding)
+        present = text_columns(path, layout, error)
+        if len(present) == 1 and (other := next((mark for mark in ";,\t|" if mark in present[0]), None)):
+            raise error(f"{path} has one column only, {present[0]!r}; pass separator={other!r}")
+        table = read_text_table(path, layout, _chosen(path, present, wanted, error), error)
     if table.is_empty():
         raise error(f"{path} holds no rows; give a file with data")
     return table
 
 
-def _suffix(path: Path) -> str:
-    known = (*_SEPARATED, *_PARQUET)
-    for suffix in known:
-        if path.name.lower().endswith(suffix):
-            return suffix
-    raise UsageError(f"{path} has no suffix that names a format; use one of {', '.join(known)}")
+def table_columns(
+    path: Path, *, error: type[DataError], separator: str | None = None, encoding: str = "utf8"
+) -> list[str]:
+    """Name the columns of a table file, in its order.
+
+    Parameters
+    ----------
+    path, error, separator, encoding
+        As in :func:`read_table`.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    UsageError, DataError
+        As in :func:`read_table`, as far as the first block of the file shows it.
+    """
+    suffix = _suffix(path, error)
+    refuse_unreadable(path)
+    if suffix in _PARQUET:
+        return parquet_names(path, error)
+    return text_columns(path, _layout(suffix, separator, None, encoding), error)
+
+
+def read_batches(
+    path: Path,
+    *,
+    error: type[DataError],
+    wanted: Mapping[str, str | None],
+    separator: str | None = None,
+    ragged: Ragged | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Read a table file piece by piece, in bounded memory.
+
+    Parameters
+    ----------
+    path, error, wanted, separator
+        As in :func:`read_table`.
+    ragged : callable, optional
+        Called with the number (from 1, the header line included) and the text of every row with more or
+        fewer fields than the header, which is then left out. By default such a row is an error.
+
+    Yields
+    ------
+    polars.DataFrame
+        The wanted columns of the next rows.
+
+    Raises
+    ------
+    UsageError, DataError
+        As in :func:`read_table`, when the reading gets there.
+    """
+    suffix = _suffix(path, error)
+    refuse_unreadable(path)
+    if suffix in _PARQUET:
+        yield read_parquet(path, _chosen(path, parquet_names(path, error), wanted, error), error)
+        return
+    layout = _layout(suffix, separator, None)
+    columns = _chosen(path, text_columns(path, layout, error), wanted, error)
+    yield from read_text_batches(path, layout, columns, error, ragged)
+
+
+def _suffix(path: Path, error: type[DataError]) -> str:
+    plain = (*_SEPARATED, *_PARQUET)
+    packed = path.name.lower().endswith(_PACKED)
+    if packed:
+        refuse_unreadable(path)
+    name = unpacked_name(path, error) if packed else path.name.lower()
+    found = next((suffix for suffix in (_SEPARATED if packed else plain) if name.endswith(suffix)), None)
+    if found is None:
+        inside = f" (it holds {name!r})" if packed else ""
+        known = (*plain, *(f"{suffix}{pack}" for suffix in _SEPARATED for pack in _PACKED))
+        raise UsageError(f"{path} has no suffix that names a format{inside}; use one of {', '.join(known)}")
+    return found
 
 
 def _chosen(
@@ -92,94 +175,10 @@ def _chosen(
     return list(dict.fromkeys(name for name in wanted.values() if name is not None))
 
 
-def _read_parquet(
-    path: Path, wanted: Mapping[str, str | None] | None, error: type[DataError]
-) -> pl.DataFrame:
-    try:
-        # A name with brackets is a name, not a pattern.
-        lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        present = lazy.collect_schema().names()
-        columns = _chosen(path, present, wanted, error)
-        return lazy.select(columns).collect()
-    except pl.exceptions.PolarsError as failure:
-        raise error(
-            f"{path} is not a whole Parquet file ({_one_line(failure)}); copy or write it again"
-        ) from failure
-
-
-def _read_text(
-    path: Path, separator: str, wanted: Mapping[str, str | None] | None, error: type[DataError]
-) -> pl.DataFrame:
-    if len(separator) != 1 or not separator.isascii():
-        raise UsageError(f"separator={separator!r} is not one ASCII character; use ',', ';' or '\\t'")
-    parsing = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    try:
-        _refuse_open_quote(path, error)
-        with csv.open_csv(path, parse_options=parsing) as opened:
-            present = opened.schema.names
-        if len(present) == 1 and (other := next((mark for mark in ";,\t|" if mark in present[0]), None)):
-            raise error(f"{path} has one column only, {present[0]!r}; pass separator={other!r}")
-        columns = _chosen(path, present, wanted, error)
-        conversion = csv.ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.large_string()),
-            include_columns=columns,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-        )
-        table = csv.read_csv(path, parse_options=parsing, convert_options=conversion)
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as failure:
-        raise error(f"{path} {_text_fault(path, parsing, failure)}") from failure
-    frame = pl.DataFrame(table)
-    frame.columns = columns
-    return frame
-
-
-def _refuse_open_quote(path: Path, error: type[DataError]) -> None:
-    """Refuse an odd number of quotes: a field that is never closed would swallow the rest of the file."""
-    quotes = 0
-    with pa.input_stream(str(path), compression="detect") as stream:
-        while block := stream.read(_BLOCK):
-            quotes += block.count(b'"')
-    if quotes % 2:
-        raise error(
-            f"{path} has an unclosed quote (an odd number of '\"'); close it, or double quotes in text"
-        )
-
-
-def _text_fault(path: Path, parsing: csv.ParseOptions, failure: Exception) -> str:
-    number = _line_not_utf8(path)
-    if number is not None:
-        return f"is not UTF-8 in line {number}; save it as UTF-8"
-    if isinstance(failure, OSError):
-        return f"cannot be read to its end ({_one_line(failure)}); copy or compress it again"
-    if "Empty CSV file" in str(failure):
-        return "is empty; give a file with a header line and data"
-    # Only a single thread knows the row's number.
-    single = csv.ReadOptions(use_threads=False)
-    try:
-        csv.read_csv(path, read_options=single, parse_options=parsing)
-    except pa.ArrowException as again:
-        failure = again
-    return f"cannot be parsed ({_one_line(failure)}); give every row the fields of the header line"
-
-
-def _line_not_utf8(path: Path) -> int | None:
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            number, rest = 1, b""
-            while block := stream.read(_BLOCK):
-                *lines, rest = (rest + block).split(b"\n")
-                for line in lines:
-                    line.decode()
-                    number += 1
-            rest.decode()
-    except UnicodeDecodeError:
-        return number
-    except OSError:
-        pass
-    return None
-
-
-def _one_line(failure: Exception) -> str:
-    return " ".join(str(failure).split())[:300]
+def _layout(
+    suffix: str, separator: str | None, header: Sequence[str] | None, encoding: str = "utf8"
+) -> Layout:
+    mark = _SEPARATED[suffix] if separator is None else separator
+    if len(mark) != 1 or not mark.isascii():
+        raise UsageError(f"separator={mark!r} is not one ASCII character; use ',', ';' or '\\t'")
+    return Layout(mark, header, encoding)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from quantattn.errors import DataError, EventDataError
-from quantattn.pit._intake import complain
-from quantattn.pit._stamps import DateOnly
-from quantattn.pit.events import EventLog, feature_names
+from quantattn.pit.events.log import EventLog
+from quantattn.pit.events.reasons import complain
+from quantattn.pit.events.schema import feature_names
+from quantattn.pit.events.stamps import DateOnly
 from quantattn.pit.readers._table_files import read_table
 
 
@@ -33,6 +34,7 @@ def read_events(
     scheduled: bool = False,
     strict: bool = False,
     separator: str | None = None,
+    name: str | None = None,
 ) -> EventLog:
     """Read an event table from a file.
 
@@ -47,6 +49,8 @@ def read_events(
         As in :meth:`EventLog.from_frame`, which says how ``available_at`` is derived.
     separator : str, optional
         The character between fields of a text file; by default a comma, or a tab in ``.tsv``.
+    name : str, optional
+        The instrument of a file that is about one alone; not with `entity`.
 
     Returns
     -------
@@ -93,6 +97,7 @@ def read_events(
             latency=latency,
             scheduled=scheduled,
             strict=strict,
+            name=name,
         )
         if not len(log):
             raise complain(log.rejects, table.height)

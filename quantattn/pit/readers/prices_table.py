@@ -9,8 +9,8 @@ from typing import Final
 import polars as pl
 
 from quantattn.errors import PriceDataError, UsageError
-from quantattn.pit._bars import session_dates
 from quantattn.pit._tables import clean_names, refuse_rows, require_columns
+from quantattn.pit.prices.bars import session_dates
 from quantattn.pit.readers._table_files import read_table
 
 _DATE: Final = (

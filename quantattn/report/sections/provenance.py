@@ -8,7 +8,7 @@ from typing import Any
 
 from quantattn.report import formatting
 from quantattn.report.loading import RunResults
-from quantattn.report.schema import Manifest, parse_instant
+from quantattn.report.schema import IngestedFile, Manifest, parse_instant
 from quantattn.report.sections.audit import label_words
 from quantattn.report.sections.speed import machine_line
 from quantattn.report.tables import Cell, Column, Table
@@ -108,6 +108,18 @@ def _tables(manifest: Manifest) -> tuple[Table, ...]:
     if manifest.events is not None:
         tables.append(_counts("Events by kind", manifest.events.by_kind, manifest.events.n))
         tables.append(_counts("Events rejected, by reason", manifest.events.rejected, None))
+    made = tuple(
+        (
+            Cell(name),
+            Cell(file.format),
+            Cell(_options(file)),
+            Cell(formatting.count(sum(file.rejected.values()))),
+        )
+        for name, file in sorted(manifest.ingested.items())
+    )
+    columns = ("File", "Format", "Options")
+    described = (*(Column(name, numeric=False) for name in columns), Column("Rows refused"))
+    tables.append(Table("Files of quantattn ingest", described, made))
     if manifest.samples is not None:
         kept = formatting.plural(manifest.samples.n, "sample")
         tables.append(_counts(f"Samples dropped, by reason ({kept} kept)", manifest.samples.dropped, None))
@@ -117,6 +129,10 @@ def _tables(manifest: Manifest) -> tuple[Table, ...]:
     heads = (Column("Package", numeric=False), Column("Version"))
     tables.append(Table("Versions", heads, versions))
     return tuple(table for table in tables if table.rows)
+
+
+def _options(file: IngestedFile) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(file.options.items()))
 
 
 def _counts(caption: str, counts: Mapping[str, int], total: int | None) -> Table:

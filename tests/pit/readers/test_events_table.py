@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from quantattn.errors import CalendarError, EventDataError, TimestampError, UsageError
-from quantattn.pit.events import EventLog
+from quantattn.pit.events.log import EventLog
 from quantattn.pit.readers import read_events
 
 COLUMNS = {"event_time": "when", "entity": "who", "text": "what"}

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from quantattn.errors import PriceDataError, UsageError
-from quantattn.pit.prices import PriceHistory
+from quantattn.pit.prices.history import PriceHistory
 from quantattn.pit.readers import read_prices
 
 
