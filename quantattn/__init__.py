@@ -30,8 +30,21 @@ if TYPE_CHECKING:
         non_inferiority,
         validate_forecasts,
     )
-    from quantattn.forecasters import FittedForecaster, NetworkConfig, StreamingForecaster, TrainingConfig
-    from quantattn.forecasters.baselines import BaselineForecaster, SampleTable, register_baseline
+    from quantattn.forecasters import (
+        FittedForecaster,
+        NetworkConfig,
+        StreamingForecaster,
+        Targets,
+        TrainingConfig,
+    )
+    from quantattn.forecasters.baselines import (
+        BaselineForecaster,
+        SampleTable,
+        register_baseline,
+        register_estimator,
+        register_torch_module,
+    )
+    from quantattn.forecasters.estimators import LinearAttentionForecaster, SoftmaxAttentionForecaster
     from quantattn.pit import (
         CorporateActions,
         Delistings,
@@ -55,9 +68,9 @@ if TYPE_CHECKING:
         survivorship,
     )
     from quantattn.pit.readers import read_events, read_price_file, read_prices
-    from quantattn.report import write_report
-    from quantattn.study import Study, load_study
-    from quantattn.walkforward import Fold, WalkForward
+    from quantattn.report import plot_folds, write_report
+    from quantattn.study import Study, load_study, run_study
+    from quantattn.walkforward import CombinatorialPurged, Fold, WalkForward
 
 __version__ = "0.1.0"
 
@@ -65,6 +78,7 @@ __all__ = [
     "AttentionState",
     "BaselineForecaster",
     "CheckResult",
+    "CombinatorialPurged",
     "CorporateActions",
     "Delistings",
     "Denominator",
@@ -77,14 +91,17 @@ __all__ = [
     "ForecastClock",
     "HashingTextEncoder",
     "Labels",
+    "LinearAttentionForecaster",
     "NetworkConfig",
     "NumericScaler",
     "PointInTimeDataset",
     "PriceHistory",
     "QuantAttnError",
     "SampleTable",
+    "SoftmaxAttentionForecaster",
     "StreamingForecaster",
     "Study",
+    "Targets",
     "TradingCalendar",
     "TrainingConfig",
     "Universe",
@@ -105,12 +122,16 @@ __all__ = [
     "metrics_table",
     "model_confidence_set",
     "non_inferiority",
+    "plot_folds",
     "read_events",
     "read_price_file",
     "read_prices",
     "realised_variance",
     "register_baseline",
+    "register_estimator",
     "register_feature_map",
+    "register_torch_module",
+    "run_study",
     "simple_return",
     "softmax_attention",
     "survivorship",
@@ -138,8 +159,21 @@ _MODULES = {
         "non_inferiority",
         "validate_forecasts",
     ),
-    "forecasters": ("FittedForecaster", "NetworkConfig", "StreamingForecaster", "TrainingConfig"),
-    "forecasters.baselines": ("BaselineForecaster", "SampleTable", "register_baseline"),
+    "forecasters": (
+        "FittedForecaster",
+        "NetworkConfig",
+        "StreamingForecaster",
+        "Targets",
+        "TrainingConfig",
+    ),
+    "forecasters.baselines": (
+        "BaselineForecaster",
+        "SampleTable",
+        "register_baseline",
+        "register_estimator",
+        "register_torch_module",
+    ),
+    "forecasters.estimators": ("LinearAttentionForecaster", "SoftmaxAttentionForecaster"),
     "pit": (
         "CorporateActions",
         "Delistings",
@@ -163,9 +197,9 @@ _MODULES = {
         "survivorship",
     ),
     "pit.readers": ("read_events", "read_price_file", "read_prices"),
-    "report": ("write_report",),
-    "study": ("Study", "load_study"),
-    "walkforward": ("Fold", "WalkForward"),
+    "report": ("plot_folds", "write_report"),
+    "study": ("Study", "load_study", "run_study"),
+    "walkforward": ("CombinatorialPurged", "Fold", "WalkForward"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 # Without them `quantattn.pit` would be there or not, depending on what was used before.

@@ -67,6 +67,24 @@ app = typer.Typer(
     epilog="`quantattn run` needs nothing else: it runs a packaged study on packaged history.",
 )
 
+Engine = Annotated[
+    str, typer.Option(help="What does the work: local (processes of this machine) or ray (a cluster).")
+]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Pieces of work at once on one machine; they share its cores.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Threads of each piece of work; results are equal bytes for equal threads.",
+        show_default="cores / workers",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Of a Ray cluster, or auto for this machine's.", show_default="a Ray of its own"),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 
 
@@ -107,23 +125,28 @@ def _run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an earlier run: that in --out, or else the newest.")
     ] = False,
+    engine: Engine = "local",
+    workers: Workers = 1,
+    threads: Threads = None,
+    address: Address = None,
+    track: Annotated[
+        str | None, typer.Option(help="Track with MLflow: mlflow, or mlflow: and a tracking URI.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Run a study from prices and events to its report."""
-    from quantattn.study import find_study, new_directory, newest_run, progress_for, run_directory
-    from quantattn.study.catalogue import DEFAULT_STUDY
+    from quantattn.study import new_directory, newest_run, progress_for, run_directory
+    from quantattn.study.execution import Execution
     from quantattn.study.output import refuse_nothing_to_resume
 
-    chosen: Study = find_study(DEFAULT_STUDY if study is None else study)
-    if seed is not None:
-        chosen = chosen.with_seeds(seed)
-    if quick:
-        chosen = chosen.quick()
+    how = Execution(engine, workers, threads, address, track)
+    chosen = _chosen(study, quick=quick, seed=seed)
     if out is None:
         out = newest_run(chosen) if resume else new_directory(chosen)
     elif resume:
         refuse_nothing_to_resume(out)
-    command = _command_line(study, out=out, quick=quick, seed=seed, resume=resume)
+    options = how.words()
+    command = _command_line(study, out=out, quick=quick, seed=seed, resume=resume, options=options)
     folder = out
     try:
         with run_directory(out, chosen, resume=resume) as folder:
@@ -136,6 +159,7 @@ def _run(
                 resume=resume,
                 progress=progress_for(sys.stdout),
                 command=command,
+                execution=how,
             )
     except Exception as error:
         if isinstance(error, OSError) and error.filename is None:  # a full disk names no file
@@ -145,13 +169,56 @@ def _run(
         raise
     except KeyboardInterrupt:
         if folder.exists():
-            again = _command_line(study, out=out, quick=quick, seed=seed, resume=True)
+            again = _command_line(study, out=out, quick=quick, seed=seed, resume=True, options=options)
             raise _Interrupted(f"interrupted; continue with `{again}`") from None
         raise _Interrupted("interrupted; nothing was written") from None
+    for remark in summary.remarks:
+        typer.echo(f"Note: {remark}")
     typer.echo(f"\nReport: {summary.report}")
     typer.echo(summary.headline)
     for number, finding in enumerate(summary.findings, 1):
         typer.echo(f"{number}. {finding}")
+
+
+@app.command("plan")
+def _plan(
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            help="A study file, or the name of a packaged study.", show_default="realised_variance"
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Plan the reduced study.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Plan this seed alone.")] = None,
+    engine: Engine = "local",
+    workers: Workers = 1,
+    threads: Threads = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a study will do, and about how long it will take, before anything is trained."""
+    import json
+
+    from quantattn.study.execution import Execution
+
+    how = Execution(engine, workers, threads)
+    chosen = _chosen(study, quick=quick, seed=seed)
+    from quantattn.study.plan import plan_study
+    from quantattn.study.plan_text import plan_text
+
+    plan = plan_study(chosen, execution=how)
+    typer.echo(json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan))
+
+
+def _chosen(study: str | None, *, quick: bool, seed: int | None) -> Study:
+    """Find the study that is meant, as it is run."""
+    from quantattn.study import find_study
+    from quantattn.study.catalogue import DEFAULT_STUDY
+
+    chosen: Study = find_study(DEFAULT_STUDY if study is None else study)
+    if seed is not None:
+        chosen = chosen.with_seeds(seed)
+    return chosen.quick() if quick else chosen
 
 
 @app.command("studies")
@@ -301,11 +368,35 @@ def _bench_data(
     typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else data_text(found))
 
 
-def _command_line(study: str | None, *, out: Path, quick: bool, seed: int | None, resume: bool) -> str:
+@bench.command("training")
+def _bench_training(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter lengths, fewer repetitions.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads for torch and the compiled backend.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Time training of the linear forecaster beside its softmax twin, and beside a window for each forecast.
+
+    Medians with quartiles, growth with the length and peak memory, in about four minutes.
+    """
+    import json
+
+    from quantattn.bench import bench_training, training_text
+
+    found = bench_training(quick=quick, threads=threads)
+    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else training_text(found))
+
+
+def _command_line(
+    study: str | None, *, out: Path, quick: bool, seed: int | None, resume: bool, options: Sequence[str] = ()
+) -> str:
     """Spell out a run's command, its folder included, so that it can be given again."""
     words = ["quantattn", "run", *([study] if study else []), "--out", str(out)]
     words += ["--quick"] if quick else []
     words += [] if seed is None else ["--seed", str(seed)]
+    words += options
     words += ["--resume"] if resume else []
     return shlex.join(words)
 

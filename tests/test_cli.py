@@ -45,6 +45,7 @@ class FakeJob:
             report: Path = out / "report.html"
             headline: str = "Linear is not worse than softmax."
             findings: tuple[str, ...] = ("R² 0.5", "2.5 times faster", "5 checks pass")
+            remarks: tuple[str, ...] = ()
 
         return Summary()
 
@@ -321,7 +322,8 @@ _FAKE_JOB = """
     def run_study(study, *, out, progress, **options):
         with progress.stage("Work"):
             {body}
-        return types.SimpleNamespace(report=out / "report.html", headline="R² ≥ 0.5", findings=["β"])
+        report = out / "report.html"
+        return types.SimpleNamespace(report=report, headline="R² ≥ 0.5", findings=["β"], remarks=[])
     job.run_study = run_study
     sys.modules["quantattn.study.job"] = job
 """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from quantattn.forecasters import FittedForecaster, History, TrainingConfig
@@ -12,6 +14,7 @@ from quantattn.forecasters.baselines import SampleTable
 from quantattn.pit import PointInTimeDataset
 from quantattn.pit.timestamps import instants, is_visible
 from quantattn.walkforward import Fold
+from quantattn.walkforward.networks import FoldTokens
 
 Rebuild = Callable[[int], PointInTimeDataset]
 """Builds the dataset anew from raw data that was available strictly before an instant.
@@ -19,6 +22,9 @@ Rebuild = Callable[[int], PointInTimeDataset]
 Its samples are those with ``forecast_time`` up to that instant. Targets that were not known at the
 instant may be what they are in the study: they are not compared, and nothing is made from them.
 """
+
+Refit = Callable[[tuple[int, str, int], Fold, FoldTokens, npt.NDArray[np.float64]], FittedForecaster]
+"""Fits a network from its key, its fold, the fold's tokens and the targets by row of the samples."""
 
 BARS = ("entity", "available_at", "log_return")
 """What baselines read of a bar."""
@@ -52,6 +58,10 @@ class TruncationInputs:
     threads : int, optional
         On how many threads networks were trained, on which the last bits of their weights depend; by
         default on as many as torch has now.
+    refit : callable, optional
+        How the study fits a network of its first fold from the key (fold, model, seed), the fold, its tokens
+        and the targets, where that is more than one training: a search of hyper-parameters. By default the
+        network is trained with the stored sizes and `training`.
     """
 
     forecasts: pl.DataFrame
@@ -64,6 +74,7 @@ class TruncationInputs:
     text_width: int
     training: TrainingConfig | None = None
     threads: int | None = None
+    refit: Refit | None = None
 
 
 def at(moment: int) -> pl.Expr:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+
 import numpy as np
 import polars as pl
 import torch
@@ -10,6 +13,7 @@ from quantattn.audit._truncation_inputs import Cut, TruncationInputs, at, bars_o
 from quantattn.audit._truncation_tally import Tally
 from quantattn.forecasters import (
     FittedForecaster,
+    History,
     TargetScale,
     catch_up,
     encode,
@@ -18,11 +22,16 @@ from quantattn.forecasters import (
     replay,
     residual_interval,
 )
-from quantattn.forecasters.baselines import SampleTable, make_baseline
-from quantattn.pit.timestamps import nanoseconds_of
+from quantattn.forecasters.baselines import (
+    EventSequences,
+    SampleTable,
+    baseline_traits,
+    fit_baseline,
+    make_baseline,
+)
 from quantattn.walkforward import Fold
-from quantattn.walkforward.engine import limited_threads
 from quantattn.walkforward.networks import FoldTokens, fit_network
+from quantattn.walkforward.threads import limited_threads
 
 
 def compare_networks(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tally) -> None:
@@ -48,10 +57,8 @@ def compare_networks(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tall
     (entity,) = history.entities
     encoders = fit_encoders(history, fold.validation_time + 1, text_width=inputs.text_width)
     scale = TargetScale.fit(known_targets(cut)["y_true"].to_numpy()[fold.train])
-    rows = np.flatnonzero(
-        (history.samples["entity"] == entity).to_numpy()
-        & (nanoseconds_of(history.samples["forecast_time"]) > fold.fit_time)
-    )
+    known = fold.test[fold.test < history.samples.height]
+    rows = known[(history.samples["entity"] == entity).to_numpy()[known]]
     tokens = encode(history, encoders)[entity].select(rows)
     for (_, model, seed), forecaster in chosen.items():
         who = f"{model} seed {seed} of fold {fold.index}"
@@ -100,15 +107,14 @@ def compare_training(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tall
     history = read_history(cut.dataset, inputs.text_width)
     encoders = fit_encoders(history, fold.validation_time + 1, text_width=inputs.text_width)
     target = known_targets(cut)["y_true"].to_numpy().astype(np.float64)
+    tokens = FoldTokens(encode(history, encoders), encoders)
     with limited_threads(inputs.threads or torch.get_num_threads()):
-        anew, _ = fit_network(
-            fold,
-            FoldTokens(encode(history, encoders), encoders),
-            target,
-            network=stored.network.config,
-            training=inputs.training,
-            seed=seed,
-        )
+        if inputs.refit is not None:
+            anew = inputs.refit(key, fold, tokens, target)
+        else:
+            anew, _ = fit_network(
+                fold, tokens, target, network=stored.network.config, training=inputs.training, seed=seed
+            )
     tally.trained += 1
     for part, same in (
         ("weights", _equal_weights(stored, anew)),
@@ -145,14 +151,18 @@ def compare_baselines(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tal
     samples, moment = known_targets(cut), cut.moment
     as_of = features_of(cut.history.as_of, inputs.history.as_of_columns)
     whole = inputs.table
-    table = SampleTable(samples, as_of, bars_of(cut.dataset), whole.kind, whole.horizon, whole.log)
+    plain = SampleTable(samples, as_of, bars_of(cut.dataset), whole.kind, whole.horizon, whole.log)
+    tables = _Tables(inputs, fold, cut, plain)
     rows = fold.test[fold.test < samples.height]
     judged = fold.validation if len(fold.validation) else fold.train
     for name in inputs.baselines:
         what = f"{name} of fold {fold.index}"
         with tally.guarded(what, moment):
+            table = tables.read_by(name)
             stored = _stored(inputs, name, None, fold, moment)
-            model = make_baseline(name, int(stored["seed"][0])).fit(table, fold.train)
+            seed = int(stored["seed"][0])
+            stored = stored.filter(pl.col("seed") == seed)
+            model = fit_baseline(make_baseline(name, seed), table, fold.train, fold.validation)
             anew = model.predict(table, rows)
             interval = None
             if inputs.training is not None:
@@ -162,6 +172,41 @@ def compare_baselines(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tal
             tally.baseline_forecasts += len(anew)
             tally.models.add(name)
             tally.refitted.update(stored["entity"].unique().to_list())
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What baselines read, made from cut data; the events behind it only where one reads them."""
+
+    inputs: TruncationInputs
+    fold: Fold
+    cut: Cut
+    plain: SampleTable
+
+    @cached_property
+    def history(self) -> History:
+        """Every entity's sequence: the cut holds that of one."""
+        return read_history(self.cut.dataset, self.inputs.text_width)
+
+    @cached_property
+    def sequences(self) -> EventSequences:
+        """The events of the cut data."""
+        return EventSequences.of(self.history)
+
+    @cached_property
+    def encoded(self) -> EventSequences:
+        """The same with the tokens of the fold."""
+        encoders = fit_encoders(
+            self.history, self.fold.validation_time + 1, text_width=self.inputs.text_width
+        )
+        return self.sequences.with_tokens(encode(self.history, encoders), encoders)
+
+    def read_by(self, name: str) -> SampleTable:
+        """Give the table with what a baseline reads."""
+        reads = baseline_traits(name).inputs
+        if reads == "table":
+            return self.plain
+        return replace(self.plain, sequences=self.encoded if reads == "tokens" else self.sequences)
 
 
 def _stored(inputs: TruncationInputs, model: str, seed: int | None, fold: Fold, moment: int) -> pl.DataFrame:

@@ -6,12 +6,17 @@ from quantattn.bench.attention import AttentionBench, bench_attention
 from quantattn.bench.data import DataBench, bench_data
 from quantattn.bench.data_text import data_text
 from quantattn.bench.text import attention_text
+from quantattn.bench.training import TrainingBench, bench_training
+from quantattn.bench.training_text import training_text
 
 __all__ = [
     "AttentionBench",
     "DataBench",
+    "TrainingBench",
     "attention_text",
     "bench_attention",
     "bench_data",
+    "bench_training",
     "data_text",
+    "training_text",
 ]

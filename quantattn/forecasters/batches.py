@@ -7,8 +7,9 @@ causal pass score every forecast of a history, in either attention.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,16 +53,55 @@ class TokenBatch:
 
     def to(self, dtype: torch.dtype) -> TokenBatch:
         """Give the batch with its floating tensors in another dtype."""
-        return TokenBatch(
+        return replace(
+            self,
             events=self.events.to(dtype),
             queries=self.queries.to(dtype),
-            query_positions=self.query_positions,
-            query_mask=self.query_mask,
-            query_rows=self.query_rows,
-            writes=self.writes,
             log_decay=self.log_decay.to(dtype),
-            n_tokens=self.n_tokens,
         )
+
+    def on(self, device: torch.device) -> TokenBatch:
+        """Give the batch on a device; itself where it is there already."""
+        if self.events.device == device:
+            return self
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    def segments(self, tokens: int) -> Iterator[TokenBatch]:
+        """Cut the sequences into segments that follow each other.
+
+        Parameters
+        ----------
+        tokens : int
+            Positions of a segment; the last may be shorter. The start token counts as one.
+
+        Yields
+        ------
+        TokenBatch
+            The positions of one segment and the queries among them, whose positions are counted within it.
+        """
+        length = self.events.shape[1]
+        for first in range(0, length, tokens):
+            stop = min(first + tokens, length)
+            inside = self.query_mask & (self.query_positions >= first) & (self.query_positions < stop)
+            # The queries of a segment lie side by side in each row, so a stable sort moves them to its front.
+            width = max(1, int(inside.sum(1).max()))
+            place = (~inside).to(torch.int8).argsort(dim=1, stable=True)[:, :width]
+            mask = inside.gather(1, place)
+            positions = (self.query_positions.gather(1, place) - first).masked_fill(~mask, 0)
+            wide = place[..., None].expand(-1, -1, self.queries.shape[2])
+            yield TokenBatch(
+                events=self.events[:, first:stop],
+                queries=self.queries.gather(1, wide).masked_fill(~mask[..., None], 0.0),
+                query_positions=positions,
+                query_mask=mask,
+                query_rows=self.query_rows.gather(1, place).masked_fill(~mask, -1),
+                writes=self.writes[:, first:stop],
+                log_decay=self.log_decay[:, :, first:stop],
+                n_tokens=self.n_tokens,
+            )
 
 
 def _merged_clock(

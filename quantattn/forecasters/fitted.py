@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -19,12 +17,14 @@ from quantattn.files import hash_bytes, hash_json, write_bytes, write_json
 from quantattn.forecasters.config import NetworkConfig
 from quantattn.forecasters.history import FittedEncoders
 from quantattn.forecasters.network import DENOMINATOR, AttentionNetwork
+from quantattn.forecasters.readout import Readout, TargetScale
 from quantattn.forecasters.streaming import StreamingForecaster
+
+__all__ = ["FittedForecaster", "TargetScale"]
 
 SCHEMA = 1
 WEIGHTS = "weights.safetensors"
 CONFIG = "forecaster.json"
-_ROUNDING = 1e-12
 _REMEDY = "run the study again with --resume, which does this fold anew"
 # What a stored value of the wrong kind or size can raise while the parts are put together.
 _UNFIT = (
@@ -36,35 +36,6 @@ _UNFIT = (
     SafetensorError,
     QuantAttnError,
 )
-
-
-@dataclass(frozen=True)
-class TargetScale:
-    """Centre and scale of the target over the training rows.
-
-    Parameters
-    ----------
-    center, scale : float
-        Mean and standard deviation, in units of the target.
-    """
-
-    center: float
-    scale: float
-
-    @classmethod
-    def fit(cls, target: npt.NDArray[np.float64]) -> TargetScale:
-        """Measure the training targets; a constant target has scale one."""
-        center, spread = float(np.mean(target)), float(np.std(target))
-        # The deviation of equal numbers is rounding, and not always zero.
-        return cls(center, spread if spread > _ROUNDING * float(np.abs(target).max()) else 1.0)
-
-    def apply(self, target: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Scale a target."""
-        return (target - self.center) / self.scale
-
-    def invert(self, scaled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Give scaled forecasts in units of the target."""
-        return scaled * self.scale + self.center
 
 
 @dataclass(frozen=True)
@@ -85,6 +56,9 @@ class FittedForecaster:
         Nanoseconds since the epoch, UTC.
     seed : int
         Of the training run.
+    readout : Readout, optional
+        What turns the head's raw numbers into forecasts; by default a point forecast of one target, read with
+        `target` and `interval`. Where it is given, these two are those of its first target.
     """
 
     network: AttentionNetwork
@@ -93,6 +67,14 @@ class FittedForecaster:
     interval: tuple[float, float]
     fit_time: int
     seed: int
+    readout: Readout | None = None
+
+    @property
+    def reads(self) -> Readout:
+        """What turns raw numbers into forecasts, spelled out."""
+        if self.readout is not None:
+            return self.readout
+        return Readout(self.network.config.head, (self.target,), (self.interval,))
 
     def stream(self) -> StreamingForecaster:
         """Give a streaming forecaster with empty memories."""
@@ -112,6 +94,7 @@ class FittedForecaster:
         write_json(folder / CONFIG, {**config, "config_sha256": hash_json(config)})
 
     def _config(self) -> dict[str, Any]:
+        more = {} if self.readout is None else {"readout": self.readout.to_dict()}
         return {
             "schema": SCHEMA,
             "network": self.network.config.to_dict(),
@@ -126,6 +109,7 @@ class FittedForecaster:
             "interval": list(self.interval),
             "fit_time": self.fit_time,
             "seed": self.seed,
+            **more,
         }
 
     @classmethod
@@ -167,6 +151,7 @@ class FittedForecaster:
                 int(config["encoder_cutoff"]),
             )
             lower, upper = config["interval"]
+            stored = config.get("readout")
             return cls(
                 network.eval(),
                 encoders,
@@ -174,6 +159,7 @@ class FittedForecaster:
                 (float(lower), float(upper)),
                 int(config["fit_time"]),
                 int(config["seed"]),
+                None if stored is None else Readout.from_dict(network.config.head, stored),
             )
         except _UNFIT as error:
             raise CheckpointError(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from quantattn.attention import Denominator, linear_attention, softmax_attention
 from quantattn.forecasters.batches import TokenBatch
 from quantattn.forecasters.config import NetworkConfig
+from quantattn.forecasters.memory import BlockMemory, Cache, Memory, linear_segment, softmax_segment
 
 DENOMINATOR = Denominator.raise_()
 """The policy of both twins: the start token is always visible, so no read is empty."""
@@ -87,6 +88,49 @@ class Block(nn.Module):
         -------
         Tensor, shape (B, T, width) or (B, M, width)
         """
+        hidden, query, key, value, counts = self._operands(hidden, readers)
+        return self._finish(hidden, self.attend(query, key, value, counts, writes, log_decay))
+
+    def advance(
+        self,
+        hidden: Tensor,
+        writes: Tensor,
+        log_decay: Tensor | None,
+        readers: Tensor | None,
+        memory: BlockMemory | None,
+    ) -> tuple[Tensor, BlockMemory]:
+        """Go on behind a memory: :meth:`forward` for one segment of a sequence.
+
+        Parameters
+        ----------
+        hidden, writes, log_decay, readers
+            As for :meth:`forward`, of the segment; `readers` are positions within it.
+        memory : AttentionState or Cache, or None
+            Of all tokens before; None at the beginning.
+
+        Returns
+        -------
+        hidden : Tensor, shape (B, T, width) or (B, M, width)
+        memory : AttentionState or Cache
+            After the segment, cut off from the gradient's graph.
+        """
+        hidden, query, key, value, counts = self._operands(hidden, readers)
+        onwards: BlockMemory
+        if self.config.attention == "linear":
+            assert not isinstance(memory, Cache)
+            read, onwards = linear_segment(
+                self.config, query, key, value, counts, writes, log_decay, memory,
+                denominator=DENOMINATOR, chunk_size=CHUNK,
+            )  # fmt: skip
+        else:
+            assert memory is None or isinstance(memory, Cache)
+            read, onwards = softmax_segment(query, key, value, counts, writes, log_decay, memory)
+        return self._finish(hidden, read), onwards
+
+    def _operands(
+        self, hidden: Tensor, readers: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """Give the tokens that go on, their queries, all keys and values, and what each query sees."""
         width = hidden.shape[-1]
         normed = self.attention_norm(hidden)
         counts = None
@@ -99,8 +143,10 @@ class Block(nn.Module):
             query = nn.functional.linear(normed.gather(1, where), weight[:width], bias[:width])
             key, value = nn.functional.linear(normed, weight[width:], bias[width:]).chunk(2, dim=-1)
             counts = readers + 1
-        query, key, value = (self._heads(x) for x in (query, key, value))
-        read = self.attend(query, key, value, counts, writes, log_decay)
+        return hidden, self._heads(query), self._heads(key), self._heads(value), counts
+
+    def _finish(self, hidden: Tensor, read: Tensor) -> Tensor:
+        """Add what was read, (B, H, T, head width), and the feed-forward part."""
         hidden = hidden + self.mix(read.transpose(1, 2).flatten(2))
         result: Tensor = hidden + self.contract(torch.relu(self.expand(self.feed_forward_norm(hidden))))
         return result
@@ -112,7 +158,7 @@ class Block(nn.Module):
 
 
 class AttentionNetwork(nn.Module):
-    """Forecasts from token sequences: one real number for every query token.
+    """Forecasts from token sequences: the numbers of the head, one by default, for every query token.
 
     Parameters
     ----------
@@ -132,17 +178,28 @@ class AttentionNetwork(nn.Module):
         self.start = nn.Parameter(torch.zeros(config.width))
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.final_norm = nn.LayerNorm(config.width)
-        self.head = nn.Linear(config.width, 1)
+        self.outputs = config.head.outputs
+        self.head = nn.Linear(config.width, self.outputs)
         # What is linear in the as-of features need not pass through the attention.
-        self.direct = nn.Linear(query_width, 1, bias=False)
+        self.direct = nn.Linear(query_width, self.outputs, bias=False)
         nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        with torch.no_grad():
+            self.head.bias.copy_(config.head.initial_bias())
         nn.init.zeros_(self.direct.weight)
 
-    def embed(self, batch: TokenBatch) -> Tensor:
-        """Give the merged embedded tokens; shape (B, T, width)."""
+    def embed(self, batch: TokenBatch, *, from_start: bool = True) -> Tensor:
+        """Give the merged embedded tokens; shape (B, T, width).
+
+        Parameters
+        ----------
+        batch : TokenBatch
+            Merged sequences, or a segment of them.
+        from_start : bool, default True
+            Whether position 0 is the start token.
+        """
         hidden = self.event_embedding(batch.events)
-        hidden = torch.cat([self.start.expand(hidden.shape[0], 1, -1), hidden[:, 1:]], dim=1)
+        if from_start:
+            hidden = torch.cat([self.start.expand(hidden.shape[0], 1, -1), hidden[:, 1:]], dim=1)
         # Padded queries go to one row behind the end, which is cut off again.
         length = hidden.shape[1]
         target = batch.query_positions.masked_fill(~batch.query_mask, length)
@@ -162,16 +219,55 @@ class AttentionNetwork(nn.Module):
 
         Returns
         -------
-        Tensor, shape (B, M)
-            Forecasts in units of the scaled target; meaningless where ``query_mask`` is false.
+        Tensor, shape (B, M) or (B, M, outputs)
+            Forecasts in units of the scaled target, or the raw numbers of a head that has more than one;
+            meaningless where ``query_mask`` is false.
         """
+        raw = self.raw(batch)
+        return raw[..., 0] if self.outputs == 1 else raw
+
+    def raw(self, batch: TokenBatch) -> Tensor:
+        """Give the raw numbers of the head at every query; shape (B, M, outputs)."""
         hidden = self.embed(batch)
-        decays = any(h is not None for h in self.config.half_lives)
-        log_decay = batch.log_decay if decays else None
+        log_decay = self._decay(batch)
         *inner, last = self.blocks
         for block in inner:
             hidden = block(hidden, batch.writes, log_decay)
         # Behind the last block only the forecasts are wanted: its events write and read nothing more.
-        read = self.final_norm(last(hidden, batch.writes, log_decay, batch.query_positions))
-        forecasts: Tensor = (self.head(read) + self.direct(batch.queries))[..., 0]
-        return forecasts
+        return self._answer(last(hidden, batch.writes, log_decay, batch.query_positions), batch)
+
+    def advance(self, batch: TokenBatch, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """Go on behind a memory: the raw numbers at the queries of one segment.
+
+        Parameters
+        ----------
+        batch : TokenBatch
+            A segment of merged sequences, the start token in the first of them alone.
+        memory : Memory or None
+            Of the segments before; None for the first.
+
+        Returns
+        -------
+        raw : Tensor, shape (B, M, outputs)
+            As :meth:`raw` gives them for the whole sequences, up to rounding.
+        memory : Memory
+            After the segment; gradients end there.
+        """
+        hidden = self.embed(batch, from_start=memory is None)
+        log_decay = self._decay(batch)
+        after: list[BlockMemory] = []
+        last = len(self.blocks) - 1
+        for place, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            before = None if memory is None else memory.blocks[place]
+            readers = batch.query_positions if place == last else None
+            hidden, onwards = block.advance(hidden, batch.writes, log_decay, readers, before)
+            after.append(onwards)
+        return self._answer(hidden, batch), Memory(tuple(after))
+
+    def _decay(self, batch: TokenBatch) -> Tensor | None:
+        return batch.log_decay if any(h is not None for h in self.config.half_lives) else None
+
+    def _answer(self, read: Tensor, batch: TokenBatch) -> Tensor:
+        answer: Tensor = self.head(self.final_norm(read)) + self.direct(batch.queries)
+        return answer

@@ -52,15 +52,57 @@ _KNOWN = (
         "9 3 2 3",
     ),
     ModelStyle("ewma", "EWMA", "EWMA", "m-ewma", "triangle", "5 2 2 2"),
+    ModelStyle("garch", "GARCH(1,1)", "GARCH(1,1)", "m-other-2", "diamond", "8 2 2 2"),
+    ModelStyle(
+        "events_ridge", "Ridge on events", "ridge regression on events", "m-other-2", "square", "4 2 1 2"
+    ),
+    ModelStyle(
+        "events_logistic",
+        "Logistic regression on events",
+        "logistic regression on events",
+        "m-other-2",
+        "triangle",
+        "3 3 1 3",
+    ),
+    ModelStyle("gru", "GRU", "the GRU", "m-other-3", "wedge", "10 3"),
+    ModelStyle(
+        "softmax_window",
+        "Softmax, last W events",
+        "softmax attention over the last W events",
+        "m-other-3",
+        "cross",
+        "6 2 1 2 1 2",
+    ),
     ModelStyle("mean", "Historical mean", "the historical mean", "m-mean", "cross", "1 3"),
 )
+_ENSEMBLE = "-ensemble"
+_ENSEMBLE_MARKERS = {
+    "circle": "wedge",
+    "diamond": "triangle",
+    "square": "cross",
+    "triangle": "diamond",
+    "cross": "square",
+    "wedge": "circle",
+}
 _OTHER_CLASSES = ("m-other-2", "m-other-3")
 _OTHER_MARKERS = ("circle", "square", "triangle", "diamond", "wedge", "cross")
 _OTHER_DASHES = (None, "6 2", "3 2")
 
 
+def _ensemble(member: ModelStyle) -> ModelStyle:
+    """Give the style of the mean over a model's seeds: its colour, with another marker and dash."""
+    return ModelStyle(
+        member.name + _ENSEMBLE,
+        f"{member.label}, mean over seeds",
+        f"the mean over seeds of {member.phrase}",
+        member.css,
+        _ENSEMBLE_MARKERS[member.marker],
+        "12 3" if member.dash is None else f"12 3 {member.dash}",
+    )
+
+
 class ModelStyles:
-    """The styles of the models of one study, in reading order: the twins, then the baselines.
+    """The styles of the models of one study, in reading order: twins, baselines, means over seeds.
 
     Parameters
     ----------
@@ -71,7 +113,8 @@ class ModelStyles:
     def __init__(self, names: Iterable[str]) -> None:
         given = set(names)
         styles = [style for style in _KNOWN if style.name in given]
-        others = sorted(given - {style.name for style in _KNOWN})
+        styles += [_ensemble(style) for style in _KNOWN if style.name + _ENSEMBLE in given]
+        others = sorted(given - {style.name for style in styles})
         for i, name in enumerate(others):
             styles.append(
                 ModelStyle(

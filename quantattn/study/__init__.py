@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quantattn.study.catalogue import DEFAULT_STUDY, packaged_studies
     from quantattn.study.config import Study, resolved_yaml, results_settings, study_hash
+    from quantattn.study.execution import Execution
     from quantattn.study.loading import find_study, load_study, parse_study
     from quantattn.study.output import new_directory, newest_run, run_directory
+    from quantattn.study.plan import StudyPlan, plan_study
     from quantattn.study.progress import (
         PlainProgress,
         Progress,
@@ -21,16 +23,19 @@ if TYPE_CHECKING:
         StageTiming,
         progress_for,
     )
+    from quantattn.study.running import run_study
     from quantattn.study.template import annotated_yaml, study_template
 
 __all__ = [
     "DEFAULT_STUDY",
+    "Execution",
     "PlainProgress",
     "Progress",
     "SilentProgress",
     "Stage",
     "StageTiming",
     "Study",
+    "StudyPlan",
     "annotated_yaml",
     "find_study",
     "load_study",
@@ -38,20 +43,25 @@ __all__ = [
     "newest_run",
     "packaged_studies",
     "parse_study",
+    "plan_study",
     "progress_for",
     "resolved_yaml",
     "results_settings",
     "run_directory",
+    "run_study",
     "study_hash",
     "study_template",
 ]
 
 _MODULES = {
     "catalogue": ("DEFAULT_STUDY", "packaged_studies"),
+    "execution": ("Execution",),
+    "plan": ("StudyPlan", "plan_study"),
     "config": ("Study", "resolved_yaml", "results_settings", "study_hash"),
     "loading": ("find_study", "load_study", "parse_study"),
     "output": ("new_directory", "newest_run", "run_directory"),
     "progress": ("PlainProgress", "Progress", "SilentProgress", "Stage", "StageTiming", "progress_for"),
+    "running": ("run_study",),
     "template": ("annotated_yaml", "study_template"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

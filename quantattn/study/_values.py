@@ -7,8 +7,9 @@ dotted key in front.
 from __future__ import annotations
 
 import re
+import sys
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from difflib import get_close_matches
 from functools import cache
@@ -24,6 +25,24 @@ from quantattn.pit.timestamps import duration_nanoseconds
 
 PACKAGED: Final = "packaged:"
 DATA_SUFFIXES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
+MODELS: Final = (
+    "linear",
+    "softmax",
+    "mean",
+    "ewma",
+    "har",
+    "garch",
+    "ridge",
+    "gradient_boosting",
+    "events_ridge",
+    "events_logistic",
+    "gru",
+    "softmax_window",
+)
+"""The package's own models: the twins and the baselines."""
+
+REGISTRY: Final = "quantattn.forecasters.baselines"
+RETRAIN: Final = ("every_fold", "warm_start", "frozen")
 MAX_SEED: Final = 2**31 - 1
 """Seeds are stored as Int32 in the forecasts table."""
 
@@ -109,6 +128,40 @@ def _purge(value: Any) -> int | str:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
         return value
     raise ValueError(f"{value!r} is neither 'label' nor a count of forecast times; write label")
+
+
+def _model(value: str) -> str:
+    # Whoever registered a baseline has loaded the registry; without one, nothing heavy need be loaded.
+    registry = sys.modules.get(REGISTRY)
+    known = tuple(dict.fromkeys((*MODELS, *getattr(registry, "BASELINES", ()))))
+    if value not in known:
+        raise ValueError(
+            f"{value!r} is unknown{nearest(value, known)}; known: {', '.join(known)}, and what "
+            "register_baseline has been given"
+        )
+    return value
+
+
+def _retrain(value: Any) -> Any:
+    every = value.get("every") if isinstance(value, Mapping) else getattr(value, "every", None)
+    alone = not isinstance(value, Mapping) or set(value) == {"every"}
+    if isinstance(value, str) and value in RETRAIN:
+        return value
+    if alone and isinstance(every, int) and not isinstance(every, bool) and 1 <= every <= MAX_COUNT:
+        return value
+    raise ValueError(
+        f"{value!r} is no way to retrain; write every_fold, warm_start, frozen, or every: and a number "
+        "of folds, for example {every: 4}"
+    )
+
+
+def _bounds(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) != 2 or not 0 < values[0] < values[1]:
+        raise ValueError(
+            f"{list(values)} is no range; write two positive numbers, the least first, for example "
+            "[0.0003, 0.03]"
+        )
+    return values
 
 
 def _wall_time(value: str) -> str:
@@ -259,6 +312,9 @@ Entity = Annotated[str, BeforeValidator(_entity)]
 DataFile = Annotated[str, AfterValidator(_data_file)]
 """The path of a text or Parquet table; absolute once a study file has been loaded."""
 
+Model = Annotated[str, AfterValidator(_model)]
+"""The name of a model: of the package's own, or of a registered baseline."""
+
 Separator = Annotated[str, AfterValidator(_separator)]
 """One ASCII character."""
 
@@ -293,3 +349,6 @@ DISTINCT: Final = AfterValidator(_distinct)
 ASCENDING: Final = AfterValidator(_ascending)
 LISTED: Final = Field(strict=False)
 """Lets a YAML list fill a tuple without letting its items change type."""
+
+RETRAINING: Final = BeforeValidator(_retrain)
+BOUNDS: Final = AfterValidator(_bounds)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+import sys
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
 
 from quantattn.files import hash_json
 from quantattn.study._section import Section
-from quantattn.study._values import DISTINCT, LISTED, Line, Name, Seed
+from quantattn.study._values import DISTINCT, LISTED, REGISTRY, Line, Model, Name, Seed
 from quantattn.study._yaml import write_yaml
 from quantattn.study.sections import (
     AuditConfig,
@@ -18,6 +19,7 @@ from quantattn.study.sections import (
     LatencyConfig,
     NetworkConfig,
     QuickConfig,
+    SearchConfig,
     TargetConfig,
     TrainingConfig,
     WalkForwardConfig,
@@ -25,9 +27,11 @@ from quantattn.study.sections import (
 )
 from quantattn.study.sources import DataConfig
 
-ModelName = Literal["linear", "softmax", "mean", "ewma", "har", "ridge", "gradient_boosting"]
-NEED_BARS: Final = frozenset({"ewma", "har"})
-"""Models that read the trailing volatility of the bar events."""
+NEED_BARS: Final = frozenset({"ewma", "har", "garch"})
+"""The package's models that read the bar events of the instrument."""
+
+OF_DIRECTIONS: Final = frozenset({"events_logistic"})
+"""The package's models that forecast directions alone."""
 
 
 class Study(Section):
@@ -38,12 +42,14 @@ class Study(Section):
     description: Line = ""
     """One line for people."""
     seeds: Annotated[tuple[Seed, ...], LISTED, DISTINCT, Field(min_length=1, max_length=1000)] = (0,)
-    """The attention networks are trained once for each seed."""
+    """Whatever depends on chance, such as the attention networks, is trained once for each seed."""
+    ensemble: bool = False
+    """Average the forecasts of a model's seeds into one more model."""
     data: DataConfig
     clock: ClockConfig = ClockConfig()
     target: TargetConfig = TargetConfig(log=True)
     walk_forward: WalkForwardConfig = WalkForwardConfig()
-    models: Annotated[tuple[ModelName, ...], LISTED, DISTINCT, Field(min_length=1)] = (
+    models: Annotated[tuple[Model, ...], LISTED, DISTINCT, Field(min_length=1)] = (
         "linear",
         "softmax",
         "mean",
@@ -56,6 +62,9 @@ class Study(Section):
     encoder: EncoderConfig = EncoderConfig()
     network: NetworkConfig = NetworkConfig()
     training: TrainingConfig = TrainingConfig()
+    search: SearchConfig | None = None
+    """Hyper-parameters of the networks to choose inside each fold: trials, epochs, and what to search, such
+    as learning_rate or width; null for none."""
     evaluation: EvaluationConfig = EvaluationConfig()
     audit: AuditConfig = AuditConfig()
     latency: LatencyConfig = LatencyConfig()
@@ -63,7 +72,7 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        needy = [name for name in self.models if name in NEED_BARS]
+        needy = [name for name in self.models if _needs_bars(name)]
         if needy and self.data.market_events is None:
             raise ValueError(
                 f"models {needy} read the volatility of the bar events; set data.market_events: true or "
@@ -74,9 +83,16 @@ class Study(Section):
                 f"models {needy} read the bars of each instrument, which data.scope: market leaves out; set "
                 "data.scope: entity+market or leave these models out"
             )
+        signs = [name for name in self.models if name in OF_DIRECTIONS]
+        if signs and self.target.name != "direction":
+            raise ValueError(
+                f"models {signs} forecast directions, and target.name is {self.target.name}; set it to "
+                "direction, or leave these models out"
+            )
         end, start = self.data.end, self.quick_run.start
         if start is not None and end is not None and start >= end:
             raise ValueError(f"quick_run.start {start} is not before data.end {end}; give an earlier one")
+        self._agree_on_search()
         spans = self._quick_spans()
         if not leaves_training(spans["train_size"], spans["val_size"]):
             raise ValueError(
@@ -84,6 +100,24 @@ class Study(Section):
                 "to train on; give both sizes in quick_run"
             )
         return self
+
+    def _agree_on_search(self) -> None:
+        if self.search is None:
+            return
+        if self.walk_forward.val_size is None:
+            raise ValueError(
+                "search judges its trials on validation forecasts, and walk_forward.val_size is null; set it"
+            )
+        uneven = [width for width in self.search.width or () if width % self.network.heads]
+        if uneven:
+            raise ValueError(
+                f"search.width {uneven} is no multiple of network.heads {self.network.heads}; leave it out"
+            )
+        if self.search.sizes and self.walk_forward.retrain == "warm_start":
+            raise ValueError(
+                f"search of {', '.join(self.search.sizes)} with walk_forward.retrain: warm_start: the "
+                "weights of one size cannot begin another; search other things, or retrain every_fold"
+            )
 
     def quick(self) -> Study:
         """Give the reduced study that ``--quick`` runs.
@@ -136,6 +170,14 @@ class Study(Section):
         for section, change in changes.items():
             values[section] |= change
         return Study.model_validate(values)
+
+
+def _needs_bars(model: str) -> bool:
+    if model in NEED_BARS:
+        return True
+    registry = sys.modules.get(REGISTRY)
+    known = registry is not None and model in registry.BASELINES
+    return bool(known and registry is not None and registry.baseline_traits(model).needs_bars)
 
 
 def resolved_yaml(study: Study) -> str:

@@ -165,6 +165,11 @@ def _refuse_foreign(path: Path, study: Study, *, resume: bool) -> None:
             "another folder with --out"
         ) from error
     if study_hash(other) != study_hash(study):
+        if study_hash(other) == _hash_of_quick(study):
+            raise OutputDirectoryError(
+                f"{str(path)!r} holds a --quick run of this study; continue it with --quick --resume, or "
+                "name another folder with --out"
+            )
         raise OutputDirectoryError(
             f"{str(path)!r} holds a run of another study: {_differences(other, study)}; name another folder "
             "with --out"
@@ -174,6 +179,13 @@ def _refuse_foreign(path: Path, study: Study, *, resume: bool) -> None:
             f"{str(path)!r} already holds a run of this study; continue it with --resume, or name another "
             "folder with --out"
         )
+
+
+def _hash_of_quick(study: Study) -> str | None:
+    try:
+        return study_hash(study.quick())
+    except ValueError:  # it has no reduced form
+        return None
 
 
 def _content(path: Path) -> list[str]:

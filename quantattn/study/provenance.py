@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,57 +10,29 @@ from typing import Any
 import psutil
 import torch
 
-import quantattn
-from quantattn.files import hash_bytes, hash_file
 from quantattn.pit import PointInTimeDataset, PriceHistory
 from quantattn.pit.ingest_record import IngestRecord
 from quantattn.pit.timestamps import iso, nanoseconds_of
 from quantattn.walkforward import Fold
+from quantattn.walkforward.environment import PACKAGES, code_hash, processor, versions
+from quantattn.walkforward.threads import available_cores
 
-PACKAGES = (
-    "exchange_calendars",
-    "numba",
-    "numpy",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "torch",
-)
-
-
-def versions() -> dict[str, str]:
-    """Give the versions of Python and of the packages that results depend on."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), "quantattn": quantattn.__version__, **found}
-
-
-def code_hash() -> str:
-    """Give one SHA-256 over the package's source files, by relative path and content."""
-    root = Path(quantattn.__file__).parent
-    files = sorted(path for path in root.rglob("*.py") if "__pycache__" not in path.parts)
-    listing = "\n".join(f"{path.relative_to(root).as_posix()} {hash_file(path)}" for path in files)
-    return hash_bytes(listing.encode())
-
-
-def available_cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def processor() -> str:
-    """Name the processor; equal bits can be expected of equal processors alone."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+__all__ = [
+    "PACKAGES",
+    "available_cores",
+    "caveats",
+    "code_hash",
+    "event_counts",
+    "fold_records",
+    "index_caveats",
+    "ingest_caveats",
+    "ingested_records",
+    "machine",
+    "peak_memory_gib",
+    "price_caveats",
+    "processor",
+    "versions",
+]
 
 
 def machine(threads: int) -> dict[str, Any]:

@@ -9,7 +9,10 @@ from pydantic import Field, model_validator
 from quantattn.study._section import Section
 from quantattn.study._values import (
     ASCENDING,
+    BOUNDS,
+    DISTINCT,
     LISTED,
+    RETRAINING,
     Count,
     Day,
     Duration,
@@ -101,6 +104,13 @@ def leaves_training(train_size: int | str | None, val_size: int | str | None) ->
     return not (isinstance(train_size, int) and isinstance(val_size, int)) or val_size < train_size
 
 
+class EveryConfig(Section):
+    """Training in every so manieth fold."""
+
+    every: Count
+    """Number of folds that one training serves."""
+
+
 class WalkForwardConfig(Section):
     """Walk-forward folds: sizes count forecast times, or are durations such as `365D`."""
 
@@ -118,6 +128,9 @@ class WalkForwardConfig(Section):
     """How long before training a label must have been known, on top of the purge."""
     reduce_test: bool = True
     """Let the last test span be shorter, so that it reaches the end of the data."""
+    retrain: Annotated[str | EveryConfig, RETRAINING] = "every_fold"
+    """`every_fold`; `{every: 4}` for every fourth fold; `frozen` for the first alone; `warm_start` for
+    every fold, networks going on from the weights of the fold before."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -180,6 +193,48 @@ class TrainingConfig(Section):
     """Largest norm of a gradient."""
     interval: Share = 0.9
     """Share of outcomes that the forecast interval aims to hold."""
+
+
+Range = Annotated[tuple[PositiveFloat, ...], LISTED, BOUNDS]
+"""Two positive numbers, the least first; searched evenly in the logarithm."""
+
+
+class SearchConfig(Section):
+    """Hyper-parameters of the networks, chosen inside each fold by its validation loss; needs optuna."""
+
+    trials: Rounds = 20
+    """Settings that are tried for each fold, network and seed."""
+    epochs: Rounds | None = None
+    """Most epochs of a trial; null for those of training."""
+    learning_rate: Range | None = None
+    """Least and largest value; null leaves that of training."""
+    weight_decay: Range | None = None
+    """Least and largest value; null leaves that of training."""
+    gradient_clip: Range | None = None
+    """Least and largest value; null leaves that of training."""
+    width: Annotated[tuple[Width, ...], LISTED, DISTINCT, Field(min_length=1)] | None = None
+    """Values to choose from, multiples of network.heads; null leaves that of network."""
+    layers: Annotated[tuple[Layers, ...], LISTED, DISTINCT, Field(min_length=1)] | None = None
+    """Values to choose from; null leaves that of network."""
+    feed_forward: (
+        Annotated[tuple[Annotated[int, Field(ge=1, le=16_384)], ...], LISTED, DISTINCT, Field(min_length=1)]
+        | None
+    ) = None
+    """Values to choose from; null leaves that of network."""
+    batch_entities: Annotated[tuple[Rounds, ...], LISTED, DISTINCT, Field(min_length=1)] | None = None
+    """Values to choose from; null leaves that of training."""
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Which sizes of the network are searched."""
+        return tuple(name for name in ("width", "layers", "feed_forward") if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        others = [name for name in type(self).model_fields if name not in ("trials", "epochs")]
+        if all(getattr(self, name) is None for name in others):
+            raise ValueError(f"nothing is searched; give one of {', '.join(others)}, or search: null")
+        return self
 
 
 class EvaluationConfig(Section):

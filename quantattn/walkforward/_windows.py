@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from quantattn.pit.timestamps import Nanoseconds, to_nanoseconds
-from quantattn.walkforward._sizes import Span
+from quantattn.pit.timestamps import Nanoseconds
+from quantattn.walkforward._sizes import Span, calendar_dates
 
 
 class Window(NamedTuple):
@@ -126,9 +126,7 @@ def windows_by_calendar(times: Nanoseconds, layout: Layout, freq: pd.offsets.Bas
     list of Window
         In order of time. Blocks without a forecast time are left out.
     """
-    start, end = (pd.Timestamp(int(times[i]), tz="UTC") for i in (0, -1))
-    dates = pd.date_range(start.normalize(), end, freq=freq)
-    boundaries = [to_nanoseconds(date) for date in dates]
+    boundaries = calendar_dates(int(times[0]), int(times[-1]), freq)
     positions = [_first_at_or_after(times, boundary) for boundary in boundaries]
     if isinstance(layout.train, int):
         first = layout.train

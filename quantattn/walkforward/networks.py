@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from quantattn.errors import ForecasterError
 from quantattn.forecasters.config import NetworkConfig, TrainingConfig
 from quantattn.forecasters.fitted import FittedForecaster, TargetScale
-from quantattn.forecasters.history import FittedEncoders
+from quantattn.forecasters.history import FittedEncoders, History, encode, fit_encoders
 from quantattn.forecasters.intervals import residual_interval
 from quantattn.forecasters.streaming import StreamingForecaster, catch_up, replay_panel
 from quantattn.forecasters.tokens import EntityTokens
@@ -44,6 +46,57 @@ class FoldTokens:
         return [tokens for tokens in chosen if len(tokens.rows)]
 
 
+def fold_tokens(history: History, fold: Fold, text_width: int) -> FoldTokens:
+    """Encode a fold's sequences with encoders fitted on what its training cutoff had seen.
+
+    Parameters
+    ----------
+    history : History
+        All sequences.
+    fold : Fold
+        The fold.
+    text_width : int
+        Width of the hashed text.
+
+    Returns
+    -------
+    FoldTokens
+    """
+    # The cutoff is the first validation (or test) forecast; only what is visible at it is fitted on.
+    encoders = fit_encoders(history, fold.validation_time + 1, text_width=text_width)
+    return FoldTokens(encode(history, encoders), encoders)
+
+
+def warm_weights(before: FittedForecaster, encoders: FittedEncoders) -> dict[str, Tensor]:
+    """Give the weights of a network as a start for the next fold's, whose tokens may have other columns.
+
+    Parameters
+    ----------
+    before : FittedForecaster
+        Of the fold before.
+    encoders : FittedEncoders
+        Of the fold that begins from it.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Kinds of event that the fold before had not seen begin at zero, so that they change nothing yet.
+    """
+    weights = {name: value.clone() for name, value in before.network.state_dict().items()}
+    old, new = before.encoders.events.column_names_, encoders.events.column_names_
+    if old != new:
+        seen = weights["event_embedding.weight"]
+        # Behind the encoder's columns stand those that tokens append themselves.
+        appended = seen.shape[1] - len(old)
+        placed = torch.zeros(seen.shape[0], len(new) + appended)
+        for position, name in enumerate(new):
+            if name in old:
+                placed[:, position] = seen[:, old.index(name)]
+        placed[:, len(new) :] = seen[:, len(old) :]
+        weights["event_embedding.weight"] = placed
+    return weights
+
+
 def fit_network(
     fold: Fold,
     inputs: FoldTokens,
@@ -53,6 +106,7 @@ def fit_network(
     training: TrainingConfig,
     seed: int,
     on_epoch: Callable[[int], None] | None = None,
+    before: FittedForecaster | None = None,
 ) -> tuple[FittedForecaster, TrainingLog]:
     """Train one network on a fold's training side.
 
@@ -70,12 +124,15 @@ def fit_network(
         Of weights and order.
     on_epoch : callable, optional
         Called after each epoch.
+    before : FittedForecaster, optional
+        The forecaster of the fold before, from whose weights to begin; fresh ones by default.
 
     Returns
     -------
     forecaster : FittedForecaster
     log : TrainingLog
     """
+    options: dict[str, Any] = {} if before is None else {"initial": warm_weights(before, inputs.encoders)}
     scale = TargetScale.fit(target[fold.train])
     scaled = scale.apply(target)
     held_out = inputs.side(fold.validation)
@@ -87,6 +144,7 @@ def fit_network(
         training=training,
         seed=seed,
         on_epoch=on_epoch,
+        **options,
     )
     judged = held_out or inputs.side(fold.train)
     forecasts = forecast_batch(model, judged, training.batch_entities)

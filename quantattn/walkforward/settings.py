@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quantattn.forecasters.config import NetworkConfig, TrainingConfig
+from quantattn.walkforward.retraining import Retrain
+from quantattn.walkforward.search import SearchConfig
 
 NETWORKS = ("linear", "softmax")
 """Models that are networks and stream; every other name is a baseline."""
@@ -29,7 +31,14 @@ class FoldSettings:
     text_width : int
         Width of the hashed text.
     threads : int
-        Threads of the numerical libraries. Bytes are reproduced for an equal number.
+        Threads of the numerical libraries for each unit. Bytes are reproduced for an equal number; how many
+        units run at once is the engine's matter and changes none.
+    retrain : Retrain, optional
+        When models are trained again; in every fold by default.
+    ensemble : bool, default False
+        Whether the forecasts of a model's seeds are averaged into one more model.
+    search : SearchConfig, optional
+        Hyper-parameters of the networks to choose inside each fold; none by default.
     """
 
     study: str
@@ -39,3 +48,6 @@ class FoldSettings:
     training: TrainingConfig
     text_width: int
     threads: int
+    retrain: Retrain = field(default_factory=Retrain)
+    ensemble: bool = False
+    search: SearchConfig | None = None

@@ -6,27 +6,27 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import polars as pl
 
 from quantattn.errors import SplitError
-from quantattn.pit.timestamps import (
-    TIME,
-    Nanoseconds,
-    instants,
-    iso,
-    last_instant_before,
-    may_train,
-    nanoseconds_of,
+from quantattn.pit.timestamps import Nanoseconds, instants, iso, last_instant_before
+from quantattn.walkforward._samples import Samples, known_by, read_samples
+from quantattn.walkforward._sizes import (
+    EARLIEST,
+    Size,
+    Span,
+    parse_extra,
+    parse_frequency,
+    parse_size,
+    parse_switch,
 )
-from quantattn.walkforward._sizes import EARLIEST, Size, Span, parse_frequency, parse_size
+from quantattn.walkforward._stretches import REASONS, Rows, Stretch, described, dropped_counts
 from quantattn.walkforward._windows import Layout, Window, windows_by_calendar, windows_by_size
-from quantattn.walkforward.fold import PURGED_SCHEMA, Fold, Rows
+from quantattn.walkforward.fold import PURGED_SCHEMA, Fold
+from quantattn.walkforward.sklearn_splitter import SklearnSplitter
 
 __all__ = ["Fold", "WalkForward"]
-
-_INSTANTS = ("forecast_time", "label_end_time", "label_available_at")
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ class WalkForward:
     ----------
     train_size : int, str, timedelta or pandas offset
         Length of the training window, validation included. An integer counts distinct forecast times, or
-        periods of `freq` where that is given. A duration (``"365D"``) or calendar offset (``"5YS"``)
-        reaches back from the start of the test block; the first block starts where the history is that long.
+        periods of `freq` where that is given. A duration (``"365D"``), calendar length (``"18M"``, ``"5Y"``)
+        or calendar offset (``"5YS"``: back to the fifth new year) reaches back from the start of the test
+        block; the first block starts where the history is that long.
     test_size : int, str, timedelta or pandas offset
         Length of each test block; blocks follow each other without a gap. With `freq`, an integer.
     expand_train : bool, default=False
@@ -160,7 +161,7 @@ class WalkForward:
             If a column or a label end is missing, a label is known at or before its forecast, there is too
             little history for one fold, or purging leaves a side of a fold empty.
         """
-        panel = _read(samples)
+        panel = read_samples(samples)
         windows = self._windows(panel.times)
         if not windows:
             raise SplitError(self._too_short(panel.times))
@@ -179,7 +180,9 @@ class WalkForward:
         polars.DataFrame
             Columns `fold`, `train_start`, `train_end`, `validation_start`, `validation_end`, `test_start`,
             `test_end` (first and last forecast time of the rows that stay), `validation_time`, `fit_time`
-            (instants, UTC), `n_train`, `n_validation`, `n_test`, `n_purged_train`, `n_purged_validation`.
+            (instants, UTC), `n_train`, `n_validation`, `n_test`, `n_purged_train`, `n_purged_validation`
+            (all reasons), `n_label`, `n_embargo`, `n_purged_size` (both sides, by reason), and `n_before` and
+            `n_after` (rows earlier than the training window and later than the test block).
 
         Raises
         ------
@@ -203,22 +206,42 @@ class WalkForward:
                 "n_test": len(fold.test),
             }
             row |= {f"n_purged_{side}": int((sides == side).sum()) for side in ("train", "validation")}
+            counts = dropped_counts(fold.purged)
+            row |= {f"n_{reason}": counts.get(reason, 0) for reason in REASONS}
+            row |= {"n_before": fold.n_before, "n_after": fold.n_after}
             rows.append(row)
-        frame = pl.DataFrame(rows, schema=dict.fromkeys(rows[0], pl.Int64()))
-        stamps = [name for name in frame.columns if name.endswith(("_start", "_end", "_time"))]
-        return frame.with_columns(pl.col(stamps).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC"))
+        return described(rows)
+
+    def as_splitter(self, samples: pl.DataFrame, *, merge_validation: bool = False) -> SklearnSplitter:
+        """Give these folds as a scikit-learn splitter over the rows of `samples`.
+
+        Parameters
+        ----------
+        samples : polars.DataFrame
+            As for :meth:`split`. The features and targets given to scikit-learn have the same rows in the
+            same order.
+        merge_validation : bool, default=False
+            Train on the validation side too. By default it is set aside, for scikit-learn has no use for it.
+
+        Returns
+        -------
+        SklearnSplitter
+            For the argument `cv` of ``cross_val_score``, ``cross_validate`` or ``GridSearchCV``.
+
+        Raises
+        ------
+        SplitError
+            As :meth:`split`.
+        """
+        return SklearnSplitter(self, samples, merge_validation=merge_validation)
 
     def _layout(self) -> Layout:
-        extra = 0 if self.purged_size == "label" else parse_size(self.purged_size, "purged_size", least=0)
-        if not isinstance(extra, int):
-            raise SplitError(
-                f"purged_size={self.purged_size!r} is neither 'label' nor a count; 'label' follows "
-                "label_available_at, a count purges as many forecast times more"
-            )
         validation = None if self.val_size is None else parse_size(self.val_size, "val_size", least=1)
         train = parse_size(self.train_size, "train_size", least=1)
         test = parse_size(self.test_size, "test_size", least=1)
-        return Layout(train, test, validation, extra, bool(self.expand_train), bool(self.reduce_test))
+        extra = parse_extra(self.purged_size)
+        expand = parse_switch(self.expand_train, "expand_train")
+        return Layout(train, test, validation, extra, expand, parse_switch(self.reduce_test, "reduce_test"))
 
     def _windows(self, times: Nanoseconds) -> list[Window]:
         layout = self._layout()
@@ -239,7 +262,7 @@ class WalkForward:
         hint = "" if layout.reduce else ", or set reduce_test=True to keep a short last block"
         return f"{have}; that does not hold one fold with {sizes}; {remedy}{hint}"
 
-    def _fold(self, index: int, window: Window, panel: _Samples) -> Fold:
+    def _fold(self, index: int, window: Window, panel: Samples) -> Fold:
         fit_time = last_instant_before(int(panel.times[window.test_start]))
         validation_time = last_instant_before(int(panel.times[window.validation_start]))
         if self.val_size is not None and window.validation_start == window.test_start:
@@ -256,28 +279,32 @@ class WalkForward:
                     f"{kept.purged.size} rows; make {'val_size' if side == 'validation' else 'train_size'} "
                     "larger, or shorten the label's horizon, purged_size or embargo_size"
                 )
-        test = np.flatnonzero((panel.position >= window.test_start) & (panel.position < window.test_stop))
+        test = panel.rows_between(window.test_start, window.test_stop)
+        sides = {"train": train, "validation": validation}
         return Fold(
             index=index,
             train=train.rows,
             validation=validation.rows,
-            test=test.astype(np.int64),
-            purged=_purged_frame(panel, {"train": train, "validation": validation}),
+            test=test,
+            purged=_purged_frame(panel, sides),
             fit_time=fit_time,
             validation_time=validation_time,
-            train_span=_span(panel, train.rows),
-            validation_span=_span(panel, validation.rows) if validation.rows.size else None,
-            test_span=_span(panel, test),
+            train_span=panel.span(train.rows),
+            validation_span=panel.span(validation.rows) if validation.rows.size else None,
+            test_span=panel.span(test),
+            runs=(*_runs(panel, sides), *panel.runs(test, "test")),
+            n_before=int((panel.position < window.train_start).sum()),
+            n_after=int((panel.position >= window.test_stop).sum()),
         )
 
-    def _keep(self, panel: _Samples, start: int, stop: int) -> _Kept:
+    def _keep(self, panel: Samples, start: int, stop: int) -> _Kept:
         """Apply the label rule, then the embargo, then the further forecast times, to one side."""
-        rows = np.flatnonzero((panel.position >= start) & (panel.position < stop)).astype(np.int64)
+        rows = panel.rows_between(start, stop)
         cutoff = last_instant_before(int(panel.times[stop]))
         known = panel.label_available_at[rows]
         reasons = np.full(rows.size, "", dtype=object)
-        reasons[~_known_by(known, self._embargoed(panel.times, stop, cutoff))] = "embargo"
-        reasons[~_known_by(known, cutoff)] = "label"
+        reasons[~known_by(known, self._embargoed(panel.times, stop, cutoff))] = "embargo"
+        reasons[~known_by(known, cutoff)] = "label"
         extra = self._layout().extra
         if extra:
             left = np.unique(panel.position[rows[reasons == ""]])
@@ -295,16 +322,6 @@ class WalkForward:
         return last_instant_before(int(times[stop - embargo]))
 
 
-class _Samples(NamedTuple):
-    """The columns of a samples frame that matter here, as arrays; `position` is among distinct `times`."""
-
-    entity: pl.Series
-    forecast_time: Nanoseconds
-    label_available_at: Nanoseconds
-    times: Nanoseconds
-    position: npt.NDArray[np.int64]
-
-
 class _Kept(NamedTuple):
     """The rows of one side that stay, and those that go with their reasons."""
 
@@ -313,66 +330,17 @@ class _Kept(NamedTuple):
     reasons: list[str]
 
 
-def _read(samples: pl.DataFrame) -> _Samples:
-    """Check the samples and take out what splitting needs."""
-    if not isinstance(samples, pl.DataFrame):
-        raise SplitError(
-            f"samples is a {type(samples).__name__}, not a polars DataFrame; pass PointInTimeDataset.samples"
-        )
-    missing = [name for name in ("entity", *_INSTANTS) if name not in samples.columns]
-    if missing:
-        raise SplitError(
-            f"samples lacks the columns {missing}; purging needs the times at which labels end and become "
-            "known: pass PointInTimeDataset.samples"
-        )
-    if samples.is_empty():
-        raise SplitError(
-            "samples is empty: there are 0 forecast times; check the clock, the labels and the universe"
-        )
-    for name in _INSTANTS:
-        if samples[name].dtype != TIME:
-            raise SplitError(f"column {name!r} has type {samples[name].dtype}, not {TIME}; convert it first")
-        if samples[name].null_count():
-            rows = samples[name].is_null().arg_true()
-            raise SplitError(
-                f"column {name!r} is missing in {len(rows)} rows, first {rows.head(3).to_list()}; without it "
-                "purging cannot be decided, so drop those rows or give their labels an end"
-            )
-    _refuse(
-        samples,
-        pl.col("label_available_at") < pl.col("label_end_time"),
-        "label_available_at before label_end_time, but no label is known before it ends",
-    )
-    _refuse(
-        samples,
-        pl.col("label_available_at") <= pl.col("forecast_time"),
-        "label_available_at at or before forecast_time, but a label begins after the forecast",
-    )
-    forecast_time, known = (nanoseconds_of(samples[name]) for name in ("forecast_time", "label_available_at"))
-    times, position = np.unique(forecast_time, return_inverse=True)
-    return _Samples(samples["entity"], forecast_time, known, times, position.astype(np.int64).reshape(-1))
+def _runs(panel: Samples, sides: dict[str, _Kept]) -> list[Stretch]:
+    runs = []
+    for side, kept in sides.items():
+        runs += panel.runs(kept.rows, side)
+        reasons = np.array(kept.reasons, dtype=object)
+        for reason in REASONS:
+            runs += panel.runs(kept.purged[reasons == reason], side, reason)
+    return runs
 
 
-def _refuse(samples: pl.DataFrame, wrong: pl.Expr, what: str) -> None:
-    rows = samples.select(wrong.alias("wrong"))["wrong"].arg_true()
-    if len(rows):
-        raise SplitError(
-            f"{len(rows)} rows, first {rows.head(3).to_list()}, have {what}; correct the labels' times"
-        )
-
-
-def _known_by(label_available_at: Nanoseconds, cutoff: int) -> npt.NDArray[np.bool_]:
-    """Apply the one rule of training to arrays."""
-    cutoffs = np.full(label_available_at.shape, cutoff, dtype=np.int64)
-    frame = pl.DataFrame({"known": instants(label_available_at), "cutoff": instants(cutoffs)})
-    return frame.select(may_train(pl.col("known"), pl.col("cutoff"))).to_series().to_numpy()
-
-
-def _span(panel: _Samples, rows: Rows) -> tuple[int, int]:
-    return int(panel.forecast_time[rows].min()), int(panel.forecast_time[rows].max())
-
-
-def _purged_frame(panel: _Samples, sides: dict[str, _Kept]) -> pl.DataFrame:
+def _purged_frame(panel: Samples, sides: dict[str, _Kept]) -> pl.DataFrame:
     rows = np.concatenate([kept.purged for kept in sides.values()])
     return pl.DataFrame(
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from quantattn.errors import CheckpointError
-from quantattn.files import atomic_directory, hash_file, write_json
+from quantattn.files import atomic_directory, hash_bytes, hash_file, write_json
 from quantattn.walkforward.forecast_schema import FORECAST_SCHEMA
 from quantattn.walkforward.table import parquet_bytes
 
@@ -42,6 +42,11 @@ class Unit:
     def folder(self, run: Path) -> Path:
         """Give the unit's folder in a run directory."""
         return run / "folds" / str(self.fold) / f"{self.model}-{self.seed}"
+
+
+def trials_file(unit: Unit, run: Path) -> Path:
+    """Name the file that keeps the trials of a unit's search until the unit is done."""
+    return unit.folder(run).with_name(f"{unit.model}-{unit.seed}.trials.json")
 
 
 def write_unit(
@@ -77,6 +82,53 @@ def write_unit(
             extra(folder)
         files = {file.name: hash_file(file) for file in sorted(folder.iterdir())}
         write_json(folder / RECORD, {"schema": SCHEMA, "inputs": inputs, "files": files})
+
+
+def read_unit(unit: Unit, run: Path) -> dict[str, bytes]:
+    """Read a unit's folder, to be sent elsewhere.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit.
+    run : Path
+        The run directory.
+
+    Returns
+    -------
+    dict of str to bytes
+        Content by name, the record included.
+    """
+    return {file.name: file.read_bytes() for file in sorted(unit.folder(run).iterdir())}
+
+
+def store_unit(unit: Unit, run: Path, files: Mapping[str, bytes]) -> None:
+    """Write a unit's folder as :func:`read_unit` gave it, whole or not at all.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit.
+    run : Path
+        The run directory.
+    files : mapping of str to bytes
+        Content by name.
+
+    Raises
+    ------
+    CheckpointError
+        If a file is not the one that the record names, or there is another.
+    """
+    try:
+        recorded = dict(json.loads(files[RECORD])["files"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{unit} came without a readable record ({error}); run it again") from error
+    whole = {name: hash_bytes(content) for name, content in files.items() if name != RECORD}
+    if whole != recorded:
+        raise CheckpointError(f"{unit} came with files that are not those of its record; run it again")
+    with atomic_directory(unit.folder(run)) as folder:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
 
 
 def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:

@@ -33,7 +33,9 @@ from quantattn.pit import (
 )
 from quantattn.pit.timestamps import instants, is_visible, nanoseconds_of
 from quantattn.walkforward import Fold, WalkForward
-from quantattn.walkforward.engine import fold_tokens, plan_units, run_folds
+from quantattn.walkforward.engines import run_folds
+from quantattn.walkforward.networks import fold_tokens
+from quantattn.walkforward.planning import plan_units
 from quantattn.walkforward.settings import NETWORKS, FoldSettings
 
 ENTITIES = ("AAA", "BBB", "CCC")

@@ -85,7 +85,7 @@ def test_encoders_fitted_on_the_whole_sample_fail(tmp_path: Path, monkeypatch: p
     def on_everything(history: History, cutoff: int, **options: Any) -> FittedEncoders:
         return fit_encoders(history, int(nanoseconds_of(history.events["available_at"]).max()) + 1, **options)
 
-    monkeypatch.setattr("quantattn.walkforward.engine.fit_encoders", on_everything)
+    monkeypatch.setattr("quantattn.walkforward.networks.fit_encoders", on_everything)
     ran = run(Pipeline(random_prices(), models=("linear",)), tmp_path)
     check = check_encoder_cutoffs(ran.folds, ran.forecasters)
     assert check.verdict == "FAIL"

@@ -286,7 +286,7 @@ class TestLeaksInTheModels:
             end = int(nanoseconds_of(history.events["available_at"]).max()) + 1
             return fit_encoders(history, end, **options)
 
-        monkeypatch.setattr("quantattn.walkforward.engine.fit_encoders", on_everything)
+        monkeypatch.setattr("quantattn.walkforward.networks.fit_encoders", on_everything)
         ran = run(Pipeline(prices, models=("linear",)), tmp_path)
         _failed(_everything(ran.inputs()), "event encoder of linear seed 0 of fold 0", "query scaler")
 
@@ -354,7 +354,7 @@ class TestLeaksInTheModels:
             return fit_network(tamper(fold), *inputs, **options)
 
         # The folds on record are honest; only what the networks were trained on is not.
-        monkeypatch.setattr("quantattn.walkforward.engine.fit_network", leaking)
+        monkeypatch.setattr("quantattn.walkforward.fitting.fit_network", leaking)
         ran = run(Pipeline(prices, models=("linear",)), tmp_path)
         _failed(_everything(ran.inputs()), *(f"{part} of linear seed 0 of fold 0" for part in parts))
 

@@ -40,6 +40,7 @@ def test_frozen() -> None:
         ({"half_lives": (7.0, 0.0, 1.0, None)}, "half_lives.*positive"),
         ({"half_lives": (7.0, -1.0, 1.0, None)}, "half_lives.*positive"),
         ({"half_lives": (7.0, math.nan, 1.0, None)}, "half_lives.*positive"),
+        ({"half_lives": (7.0, math.inf, 1.0, None)}, "half_lives.*null for no decay"),
     ],
 )
 def test_impossible_network(options: dict[str, object], said: str) -> None:

@@ -17,9 +17,9 @@ from quantattn import files
 from quantattn.errors import CheckpointError, InformationSetError, PriceDataError, SplitError
 from quantattn.files import hash_file
 from quantattn.report.loading import load_run
-from quantattn.study import Study, load_study, parse_study, study_hash
+from quantattn.study import Study, judging, load_study, parse_study, provenance, study_hash
 from quantattn.study import job as module
-from quantattn.walkforward import FORECAST_SCHEMA, engine
+from quantattn.walkforward import FORECAST_SCHEMA, fitting, running
 from quantattn.walkforward.settings import NETWORKS
 from tests.study.small import (
     ALL_FILES,
@@ -206,10 +206,10 @@ def nothing_trained(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             raise AssertionError("this had been done already")
 
         for owner, name in (
-            (engine, "fit_network"),
-            (engine, "make_baseline"),
-            (module, "latency_curve"),
-            (module, "check_truncation"),
+            (fitting, "fit_network"),
+            (running, "make_baseline"),
+            (judging, "latency_curve"),
+            (judging, "check_truncation"),
         ):
             monkeypatch.setattr(owner, name, refuse)
 
@@ -299,7 +299,7 @@ class TestResume:
         def stop(*inputs: Any, **options: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(module, "refuse_different_information", stop)
+        monkeypatch.setattr(judging, "refuse_different_information", stop)
         with pytest.raises(KeyboardInterrupt):
             run(packaged_study(), copy, resume=True)
         # What is left belongs together: no report or verdict of other forecasts stands beside them.
@@ -309,7 +309,7 @@ class TestResume:
     def test_other_code_makes_everything_anew(
         self, copy: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module.provenance, "code_hash", lambda: "0" * 64)
+        monkeypatch.setattr(provenance, "code_hash", lambda: "0" * 64)
         run(packaged_study(), copy, resume=True)
         remarks = _json(copy, "manifest.json")["remarks"]
         assert len(remarks) == FOLDS * 3
@@ -322,7 +322,7 @@ class TestResume:
         study = packaged_study(models=["mean", "har"])
         run(study, tmp_path / "run")
         before = hash_file(tmp_path / "run" / "forecasts.parquet"), _json(tmp_path / "run", "audit.json")
-        monkeypatch.setattr(module.provenance, "code_hash", lambda: "0" * 64)
+        monkeypatch.setattr(provenance, "code_hash", lambda: "0" * 64)
         run(study, tmp_path / "run", resume=True)
         assert hash_file(tmp_path / "run" / "forecasts.parquet") == before[0]
         assert _json(tmp_path / "run", "audit.json")["inputs"] != before[1]["inputs"]
@@ -520,13 +520,13 @@ class TestRefusals:
     def test_models_that_saw_different_events_are_not_compared(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        honest = engine.forecast_rows
+        honest = running.forecast_rows
 
         def tamper(*inputs: Any, model: str, **options: Any) -> pl.DataFrame:
             rows = honest(*inputs, model=model, **options)
             return rows.with_columns(info_hash=pl.lit("0" * 32)) if model == "softmax" else rows
 
-        monkeypatch.setattr(engine, "forecast_rows", tamper)
+        monkeypatch.setattr(running, "forecast_rows", tamper)
         out = tmp_path / "run"
         with pytest.raises(InformationSetError):
             run(packaged_study(), out)
@@ -538,12 +538,12 @@ class TestRefusals:
     def test_a_leak_in_the_pipeline_is_reported_as_a_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        honest = engine.fit_network
+        honest = fitting.fit_network
 
         def stopped_by_the_test(fold: Any, *inputs: Any, **options: Any) -> Any:
             return honest(replace(fold, validation=fold.test), *inputs, **options)
 
-        monkeypatch.setattr(engine, "fit_network", stopped_by_the_test)
+        monkeypatch.setattr(fitting, "fit_network", stopped_by_the_test)
         out = tmp_path / "run"
         summary = run(packaged_study(), out)
         assert _verdicts(out)["truncation"] == "FAIL"

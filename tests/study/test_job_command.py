@@ -203,7 +203,10 @@ real_processes = pytest.mark.skipif(
 @pytest.mark.slow
 @real_processes
 class TestKilled:
-    def test_killed_again_and_again_and_resumed_it_ends_with_the_same_forecasts(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("how", [(), ("--workers", "2")], ids=["one process", "two workers"])
+    def test_killed_again_and_again_and_resumed_it_ends_with_the_same_forecasts(
+        self, tmp_path: Path, how: tuple[str, ...]
+    ) -> None:
         study = write_study(packaged_study(), tmp_path / "tiny.yaml")
         _finish(study, tmp_path / "whole")
         out, chance = tmp_path / "killed", random.Random(20240229)
@@ -233,7 +236,7 @@ class TestKilled:
         kills = 0
         for number, (look, spread) in enumerate(moments):
             come = after(look)
-            process = _start(study, out, *(["--resume"] if (out / "study.yaml").exists() else []))
+            process = _start(study, out, *how, *(["--resume"] if (out / "study.yaml").exists() else []))
             if _wait_for(come, process):
                 time.sleep(chance.uniform(0, spread))
             process.send_signal(signal.SIGKILL)
@@ -246,7 +249,7 @@ class TestKilled:
             if number in (3, len(moments) - 1):
                 self._break(out)
         assert kills >= 5
-        said = _finish(study, out, "--resume")
+        said = _finish(study, out, "--resume", *how)
         assert "used again" in said
         assert "done again" in said
         assert forecast_bytes(out) == forecast_bytes(tmp_path / "whole")
@@ -265,17 +268,18 @@ class TestKilled:
         for unit in sorted(out.glob("folds/0/*-0"))[:1]:
             (unit / "unit.json").unlink(missing_ok=True)
 
-    def test_interrupted_it_says_how_to_go_on(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("how", [(), ("--workers", "2")], ids=["one process", "two workers"])
+    def test_interrupted_it_says_how_to_go_on(self, tmp_path: Path, how: tuple[str, ...]) -> None:
         study = write_study(packaged_study(), tmp_path / "tiny.yaml")
         out = tmp_path / "run"
-        process = _start(study, out)
+        process = _start(study, out, *how)
         assert _wait_for(lambda: bool(list(out.glob("folds/*/[!.]*/unit.json"))), process)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=900)
         assert process.returncode == 130
-        assert re.fullmatch(r"Error: interrupted; continue with `quantattn run .* --resume`\n", stderr), (
-            stderr
-        )
+        assert re.fullmatch(
+            rf"Error: interrupted; continue with `quantattn run .*{' '.join(how)} --resume`\n", stderr
+        ), stderr
         assert not list(out.rglob("*.tmp"))
         assert "used again" in _finish(study, out, "--resume")
 

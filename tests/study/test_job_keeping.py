@@ -11,14 +11,14 @@ import pytest
 
 from quantattn.errors import OutputDirectoryError
 from quantattn.files import exclusive_directory, write_json
-from quantattn.study import SilentProgress, job, parse_study
-from quantattn.walkforward.units import RECORD, Unit, check_unit
+from quantattn.study import SilentProgress, job, keeping, parse_study
+from quantattn.walkforward.units import RECORD, Unit, check_unit, trials_file
 
 DONE = {"verdict": "FAIL", "checks": []}
 
 
 def kept(path: Path) -> dict[str, object]:
-    return job._kept(path, "inputs", True, lambda: dict(DONE))
+    return keeping.kept(path, "inputs", True, lambda: dict(DONE))
 
 
 def test_a_folder_at_work_lets_no_second_run_in(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_whole_result_is_used_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
     first = kept(path)
     calls: list[int] = []
-    again = job._kept(path, "inputs", True, lambda: calls.append(1) or {})
+    again = keeping.kept(path, "inputs", True, lambda: calls.append(1) or {})
     assert again == first == {**DONE, "inputs": "inputs"}
     assert calls == []
 
@@ -85,6 +85,11 @@ def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
     for file in (mine, stale):
         file.parent.mkdir(parents=True)
         file.write_text("{}")
-    job._drop_unplanned(tmp_path, [Unit(0, "har", 0)])
+    trials = [trials_file(Unit(fold, "linear", 0), tmp_path) for fold in (0, 7)]
+    for file in trials:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
+    keeping.drop_unplanned(tmp_path, [Unit(0, "har", 0), Unit(0, "linear", 0)])
     assert mine.exists()
+    assert [file.exists() for file in trials] == [True, False]
     assert not stale.parent.exists()

@@ -55,6 +55,13 @@ class TestRunDirectory:
             assert folder == out
             assert (folder / "study.yaml").read_text(encoding="utf-8") == resolved_yaml(_study())
 
+    def test_a_quick_run_is_told_from_another_study(self, tmp_path: Path) -> None:
+        _begin(tmp_path, _study().quick())
+        with pytest.raises(OutputDirectoryError, match="--quick run of this study; continue it with --quick"):
+            _begin(tmp_path, _study(), resume=True)
+        with pytest.raises(OutputDirectoryError, match="another study"):
+            _begin(tmp_path, _study("other"), resume=True)
+
     def test_an_empty_folder_will_do(self, tmp_path: Path) -> None:
         _begin(tmp_path, _study())
         assert (tmp_path / "study.yaml").is_file()
@@ -101,7 +108,7 @@ class TestRunDirectory:
     def test_a_quick_run_is_not_the_full_run(self, tmp_path: Path) -> None:
         _begin(tmp_path, _study().quick())
         with (
-            pytest.raises(OutputDirectoryError, match=r"data\.max_entities is 6 there, None here"),
+            pytest.raises(OutputDirectoryError, match="a --quick run of this study"),
             run_directory(tmp_path, _study(), resume=True),
         ):
             pytest.fail("it was claimed")

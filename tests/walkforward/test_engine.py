@@ -22,8 +22,10 @@ from quantattn.files import hash_file
 from quantattn.forecasters import FittedForecaster, TrainingConfig, catch_up, encode, read_history, replay
 from quantattn.pit.timestamps import instants, nanoseconds_of
 from quantattn.walkforward import FORECAST_SCHEMA
-from quantattn.walkforward.engine import Outcome, limited_threads, plan_units, run_folds, unit_steps
+from quantattn.walkforward.engines import Outcome, run_folds
+from quantattn.walkforward.planning import plan_units, unit_steps
 from quantattn.walkforward.settings import FoldSettings
+from quantattn.walkforward.threads import limited_threads
 from quantattn.walkforward.units import Unit, check_unit, read_log
 
 from .market import ENTITIES, TEXT_WIDTH, Market, Watched, market, settings_of, table_of
@@ -330,7 +332,7 @@ def test_what_other_inputs_made_is_done_again(
     copy: Path, changes: dict[str, Any], kept: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two threads on a busy machine would cost more than the rest of this file.
-    monkeypatch.setattr("quantattn.walkforward.engine.limited_threads", lambda threads: nullcontext())
+    monkeypatch.setattr("quantattn.walkforward.engines.local.limited_threads", lambda threads: nullcontext())
     settings = settings_of(seeds=(0,))
     source = changes.pop("source", SOURCE)
     if "softmax" in changes:

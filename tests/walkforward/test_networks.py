@@ -19,8 +19,7 @@ from quantattn.forecasters import (
     replay,
 )
 from quantattn.forecasters.config import Attention
-from quantattn.walkforward.engine import fold_tokens
-from quantattn.walkforward.networks import FoldTokens, fit_network, stream_test, training_log
+from quantattn.walkforward.networks import FoldTokens, fit_network, fold_tokens, stream_test, training_log
 
 from .market import TEXT_WIDTH, market, settings_of
 

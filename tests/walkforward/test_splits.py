@@ -147,6 +147,31 @@ def test_panel_rows_go_with_their_forecast_time_and_are_purged_one_by_one() -> N
     assert fold.purged.rows() == [(6, "B", datetime(2024, 1, 3, tzinfo=UTC), "train", "label")]
 
 
+def test_a_ragged_panel_is_split_by_the_times_of_all_entities() -> None:
+    # A forecasts on days 0-9; B comes on day 2, pauses on days 4 and 5 and is gone after day 8; C comes on
+    # day 7. A count is one of distinct forecast times, whoever has them. B's labels take 2.5 days.
+    days = {"A": [*range(10)], "B": [2, 3, 6, 7, 8], "C": [7, 8, 9]}
+    rows = [(entity, day) for entity, listed in days.items() for day in listed]
+    forecast = [START + day * DAY for _, day in rows]
+    known = [
+        t + (5 if entity == "B" else 1) * DAY // 2 for t, (entity, _) in zip(forecast, rows, strict=True)
+    ]
+    samples = frame(forecast, known, [entity for entity, _ in rows])
+    # Rows 0-9 are A's, 10-14 B's days 2, 3, 6, 7, 8, and 15-17 C's days 7, 8, 9.
+    folds = WalkForward(train_size=5, test_size=3, val_size=2, reduce_test=True).split(samples)
+    assert sides(folds) == [
+        # Days 0-2 train, 3-4 validate, 5-7 test: B's day 2 is known at 4.5, after day 3; its day 3 at 5.5.
+        ([0, 1, 2], [3, 4], [5, 6, 7, 12, 13, 15]),
+        # Days 3-5 train, 6-7 validate, 8-9 test: B's day 3 is known at 5.5, before day 6; its days 6 and 7
+        # at 8.5 and 9.5.
+        ([3, 4, 5, 11], [6, 7, 15], [8, 9, 14, 16, 17]),
+    ]
+    assert [fold.purged.select("row", "entity", "side").rows() for fold in folds] == [
+        [(10, "B", "train"), (11, "B", "validation")],
+        [(12, "B", "validation"), (13, "B", "validation")],
+    ]
+
+
 # --- Cutoffs and equality. ------------------------------------------------------------------------------
 
 
@@ -353,6 +378,38 @@ def test_no_label_is_known_after_a_cutoff_and_no_time_is_on_two_sides(
             start = min(forecast[r] for r in covered)
             inside = {r for r in range(len(forecast)) if start <= forecast[r] <= fold.fit_time}
             assert covered == inside
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    samples=panels(),
+    freq=st.sampled_from(["W-WED", "3D", "MS", pd.DateOffset(days=4), "36h"]),
+    train=st.one_of(st.integers(1, 4), st.sampled_from(["4D", "9D"])),
+    test=st.integers(1, 2),
+    validation=st.one_of(st.none(), st.just(1), st.just("2D")),
+    expand=st.booleans(),
+    reduce=st.booleans(),
+)
+def test_calendar_blocks_keep_the_same_rules(
+    samples: pl.DataFrame, freq: Any, train: Any, test: int, validation: Any, expand: bool, reduce: bool
+) -> None:
+    try:
+        folds = WalkForward(
+            train, test, freq=freq, val_size=validation, expand_train=expand, reduce_test=reduce
+        ).split(samples)
+    except SplitError:
+        return
+    forecast, known = nanoseconds(samples["forecast_time"]), nanoseconds(samples["label_available_at"])
+    tested: set[int] = set()
+    for fold in folds:
+        times = [{forecast[r] for r in rows} for rows in (fold.train, fold.validation, fold.test)]
+        assert min(times[2]) == fold.fit_time + 1
+        assert not (times[0] & times[1] or times[0] & times[2] or times[1] & times[2])
+        assert all(known[r] <= fold.validation_time for r in fold.train)
+        assert all(known[r] <= fold.fit_time for r in fold.validation)
+        assert not times[1] or fold.validation_time < min(times[1])
+        assert not tested & times[2]
+        tested |= times[2]
 
 
 @settings(max_examples=100, deadline=None)

@@ -15,7 +15,15 @@ from polars.testing import assert_frame_equal
 
 from quantattn.errors import CheckpointError
 from quantattn.walkforward import FORECAST_SCHEMA
-from quantattn.walkforward.units import Unit, check_unit, read_forecasts, read_log, write_unit
+from quantattn.walkforward.units import (
+    Unit,
+    check_unit,
+    read_forecasts,
+    read_log,
+    read_unit,
+    store_unit,
+    write_unit,
+)
 
 UNIT = Unit(3, "linear", 7)
 ROWS = pl.DataFrame({name: [None] for name in FORECAST_SCHEMA}, schema=FORECAST_SCHEMA).with_columns(
@@ -243,3 +251,33 @@ def test_a_log_that_cannot_be_read(run: Path, content: bytes) -> None:
     (UNIT.folder(run) / "log.json").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"log\.json cannot be read.*run again with --resume"):
         read_log(UNIT, run)
+
+
+# --- units that travel --------------------------------------------------------------------------------------
+
+
+def test_a_unit_that_travels_is_the_same(run: Path, tmp_path: Path) -> None:
+    files = read_unit(UNIT, run)
+    store_unit(UNIT, tmp_path / "here", files)
+    assert read_unit(UNIT, tmp_path / "here") == files
+    assert check_unit(UNIT, tmp_path / "here", inputs=INPUTS) is None
+
+
+@pytest.mark.parametrize("how", ["altered", "missing", "strange", "no record", "torn record"])
+def test_a_unit_that_came_broken_is_refused_and_nothing_is_written(
+    run: Path, tmp_path: Path, how: str
+) -> None:
+    files = read_unit(UNIT, run)
+    if how == "altered":
+        files["log.json"] += b" "
+    elif how == "missing":
+        del files["log.json"]
+    elif how == "strange":
+        files["more.bin"] = b""
+    elif how == "no record":
+        del files["unit.json"]
+    else:
+        files["unit.json"] = files["unit.json"][:-5]
+    with pytest.raises(CheckpointError, match="run it again"):
+        store_unit(UNIT, tmp_path / "here", files)
+    assert not UNIT.folder(tmp_path / "here").exists()

@@ -45,6 +45,7 @@ class EwmaBaseline(BaselineForecaster):
     """
 
     name: ClassVar[str] = "ewma"
+    needs_bars: ClassVar[bool] = True
 
     intercept_: float
     slope_: float

@@ -42,6 +42,7 @@ class HarBaseline(BaselineForecaster):
     """
 
     name: ClassVar[str] = "har"
+    needs_bars: ClassVar[bool] = True
 
     fit_: LinearFit
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from quantattn.errors import DataError
+from quantattn.forecasters.baselines.sequences import EventSequences
 from quantattn.pit.timestamps import TIME, nanoseconds_of
 
 TargetKind = Literal["variance", "return", "direction"]
@@ -53,6 +54,8 @@ class SampleTable:
         Sessions that the target spans.
     log : bool, default False
         For variance: the target is the natural logarithm of the realised variance. Else without effect.
+    sequences : EventSequences, optional
+        The events behind the samples, for the baselines that read them.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class SampleTable:
     kind: TargetKind
     horizon: int
     log: bool = False
+    sequences: EventSequences | None = None
 
     def __post_init__(self) -> None:
         """Check the columns, the types and the alignment."""
@@ -88,6 +92,8 @@ class SampleTable:
         )
         self._check_horizon()
         self._check_as_of()
+        if self.sequences is not None:
+            self.sequences.check(self.samples)
 
     def __len__(self) -> int:
         """Count the samples."""

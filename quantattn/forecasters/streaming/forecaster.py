@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantattn.errors import ClockError, DenominatorError, ShapeError
+from quantattn.errors import ClockError, DenominatorError, ForecasterError, ShapeError
 from quantattn.forecasters.network import AttentionNetwork
 from quantattn.forecasters.streaming.packing import PackedNetwork, pack
 from quantattn.forecasters.streaming.states import Clock, EntityState, Floats, LinearState, SoftmaxState
@@ -42,9 +42,14 @@ class StreamingForecaster:
         self.config = network.config
         self._packed: PackedNetwork = pack(network)
         self._memories: dict[str, _EntityMemory] = {}
-        self._out = np.zeros(1, np.float32)
+        self._out = np.zeros(network.outputs, np.float32)
         self._no_steps = np.zeros(network.config.heads, np.float64)
         self._start = np.zeros(network.event_width, np.float32)
+
+    @property
+    def n_outputs(self) -> int:
+        """Raw numbers of the head for each forecast."""
+        return len(self._out)
 
     def _memory(self, entity: str) -> _EntityMemory:
         memory = self._memories.get(entity)
@@ -170,7 +175,40 @@ class StreamingForecaster:
             If the token has another width or is not float32.
         DenominatorError
             If the token, or an event of the entity, is not finite.
+        ForecasterError
+            If the head gives more than one number; :meth:`outputs` has them all.
         """
+        if len(self._out) != 1:
+            raise ForecasterError(
+                f"the head {self.config.head.kind!r} gives {len(self._out)} numbers for each forecast; read "
+                "them with outputs(entity, token, at)"
+            )
+        self._read(entity, token, at)
+        return float(self._out[0])
+
+    def outputs(self, entity: str, token: Floats, at: int) -> Floats:
+        """Read the raw numbers of the head for an entity; nothing is changed.
+
+        Parameters
+        ----------
+        entity, token, at
+            As for :meth:`forecast`.
+
+        Returns
+        -------
+        ndarray of float32, shape (outputs,)
+            In units of the scaled targets; :func:`~quantattn.forecasters.heads.distribution` says what they
+            mean.
+
+        Raises
+        ------
+        ClockError, ShapeError, DenominatorError
+            As for :meth:`forecast`.
+        """
+        self._read(entity, token, at)
+        return self._out.copy()
+
+    def _read(self, entity: str, token: Floats, at: int) -> None:
         self._expect(token, (self._packed.sizes[1],), "query token")
         memory = self._memory(entity)
         if memory.last_event is not None and at <= memory.last_event:
@@ -180,7 +218,6 @@ class StreamingForecaster:
                 "available_at, so forecast before writing it"
             )
         self._check(memory.state.read(token, self._out), entity, at)
-        return float(self._out[0])
 
     def warm_up(self) -> None:
         """Compile (or load from the cache) the update and the forecast, on a throw-away entity."""
@@ -190,7 +227,7 @@ class StreamingForecaster:
         )
         state.write(self._start, self._no_steps, is_start=True)
         state.write(self._start, self._no_steps, is_start=False)
-        state.read(np.zeros(self._packed.sizes[1], np.float32), np.zeros(1, np.float32))
+        state.read(np.zeros(self._packed.sizes[1], np.float32), np.zeros_like(self._out))
 
     def state_bytes(self, entity: str) -> int:
         """Give the bytes that one entity's memory holds."""

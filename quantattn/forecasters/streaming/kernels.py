@@ -165,8 +165,8 @@ def linear_update(
     ----------
     weights : ndarray of float32
         Packed weights.
-    sizes : tuple of int, length 6
-        event width, query width, width, heads, layers, feed-forward width.
+    sizes : tuple of int, length 7
+        event width, query width, width, heads, layers, feed-forward width, outputs.
     state : ndarray of float32, shape (layers * heads * rank * (rank + 1),)
         Per layer and head the matrix of key features against values and a last column of ones.
     token : ndarray of float32, shape (event_width,)
@@ -183,7 +183,7 @@ def linear_update(
     int
         How many reads met a denominator that was not positive and finite.
     """
-    events, queries, width, heads, layers, inner = sizes
+    events, queries, width, heads, layers, inner, outputs = sizes
     rank = width // heads
     hidden, normed, projected, read = scratch[0], scratch[1], scratch[2], scratch[3]
     a, b, row = scratch[4], scratch[5], scratch[6]
@@ -193,7 +193,7 @@ def linear_update(
             hidden[i] = weights[start + i]
     else:
         _affine(weights, 0, token, events, width, hidden)
-    at = events * width + width + width + queries * width + width + queries
+    at = events * width + width + width + queries * width + width + queries * outputs
     bad = 0
     for layer in range(layers):
         at = _layer_norm(weights, at, hidden, width, normed)
@@ -226,24 +226,25 @@ def linear_update_many(weights: Any, sizes: Any, state: Any, tokens: Any, decays
 
 
 @_njit
-def _embed_query(weights: Any, sizes: Any, token: Any, hidden: Any) -> Any:
-    """Embed a query token; give its direct contribution to the forecast."""
+def _embed_query(weights: Any, sizes: Any, token: Any, hidden: Any) -> None:
+    """Embed a query token."""
     events, queries, width = sizes[0], sizes[1], sizes[2]
-    at = events * width + width + width
-    at = _affine(weights, at, token, queries, width, hidden)
-    direct = ZERO
-    for i in range(queries):
-        direct += token[i] * weights[at + i]
-    return direct
+    _affine(weights, events * width + width + width, token, queries, width, hidden)
 
 
 @_njit
-def _head(weights: Any, at: int, hidden: Any, width: int, normed: Any) -> Any:
+def _head(weights: Any, sizes: Any, at: int, hidden: Any, token: Any, normed: Any, out: Any) -> None:
+    """Write what the head and the direct weights say of a query; the latter lie as (out, in)."""
+    events, queries, width, outputs = sizes[0], sizes[1], sizes[2], sizes[6]
     at = _layer_norm(weights, at, hidden, width, normed)
-    result = weights[at + width]
-    for i in range(width):
-        result += normed[i] * weights[at + i]
-    return result
+    _affine(weights, at, normed, width, outputs, out)
+    row = events * width + width + width + queries * width + width
+    for j in range(outputs):
+        direct = ZERO
+        for i in range(queries):
+            direct += token[i] * weights[row + i]
+        out[j] = out[j] + direct
+        row += queries
 
 
 @_njit
@@ -251,19 +252,19 @@ def linear_forecast(weights: Any, sizes: Any, state: Any, token: Any, scratch: A
     """Read a forecast from the state of a linear forecaster, leaving the state as it is.
 
     Parameters are those of :func:`linear_update`; the decay up to the read cancels in the ratio.
-    `out[0]` receives the forecast in units of the scaled target.
+    `out`, shape (outputs,), receives the forecast in units of the scaled target.
 
     Returns
     -------
     int
         How many reads met a denominator that was not positive and finite.
     """
-    events, queries, width, heads, layers, inner = sizes
+    events, queries, width, heads, layers, inner, outputs = sizes
     rank = width // heads
     hidden, normed, projected, read = scratch[0], scratch[1], scratch[2], scratch[3]
     a, b, row = scratch[4], scratch[5], scratch[6]
-    direct = _embed_query(weights, sizes, token, hidden)
-    at = events * width + width + width + queries * width + width + queries
+    _embed_query(weights, sizes, token, hidden)
+    at = events * width + width + width + queries * width + width + queries * outputs
     bad = 0
     for layer in range(layers):
         at = _layer_norm(weights, at, hidden, width, normed)
@@ -273,7 +274,7 @@ def linear_forecast(weights: Any, sizes: Any, state: Any, token: Any, scratch: A
             block = (layer * heads + head) * rank * (rank + 1)
             bad += _linear_read(state, block, projected, head * rank, rank, row, read, head * rank)
         at = _finish_block(weights, at, hidden, read, width, inner, a, b)
-    out[0] = _head(weights, at, hidden, width, normed) + direct
+    _head(weights, sizes, at, hidden, token, normed, out)
     return bad
 
 
@@ -366,7 +367,7 @@ def softmax_update(
     int
         How many reads met a query, key or value that was not finite.
     """
-    events, queries, width, heads, layers, inner = sizes
+    events, queries, width, heads, layers, inner, outputs = sizes
     rank = width // heads
     hidden, normed, projected, read = scratch[0], scratch[1], scratch[2], scratch[3]
     a, b = scratch[4], scratch[5]
@@ -378,7 +379,7 @@ def softmax_update(
         _affine(weights, 0, token, events, width, hidden)
     for head in range(heads):
         clock[head, count] = steps[head] + (clock[head, count - 1] if count else 0.0)
-    at = events * width + width + width + queries * width + width + queries
+    at = events * width + width + width + queries * width + width + queries * outputs
     bad = 0
     for layer in range(layers):
         at = _layer_norm(weights, at, hidden, width, normed)
@@ -439,20 +440,20 @@ def softmax_forecast(
 ) -> int:
     """Read a forecast from the cache of a softmax forecaster, leaving the cache as it is.
 
-    Parameters are those of :func:`softmax_update`. `out[0]` receives the forecast in units of the
-    scaled target.
+    Parameters are those of :func:`softmax_update`. `out`, shape (outputs,), receives the
+    forecast in units of the scaled target.
 
     Returns
     -------
     int
         How many reads met a query, key or value that was not finite.
     """
-    events, queries, width, heads, layers, inner = sizes
+    events, queries, width, heads, layers, inner, outputs = sizes
     rank = width // heads
     hidden, normed, projected, read = scratch[0], scratch[1], scratch[2], scratch[3]
     a, b = scratch[4], scratch[5]
-    direct = _embed_query(weights, sizes, token, hidden)
-    at = events * width + width + width + queries * width + width + queries
+    _embed_query(weights, sizes, token, hidden)
+    at = events * width + width + width + queries * width + width + queries * outputs
     bad = 0
     for layer in range(layers):
         at = _layer_norm(weights, at, hidden, width, normed)
@@ -464,5 +465,5 @@ def softmax_forecast(
                 projected, head * rank, rank, logits, power, bits, read, head * rank,
             )  # fmt: skip
         at = _finish_block(weights, at, hidden, read, width, inner, a, b)
-    out[0] = _head(weights, at, hidden, width, normed) + direct
+    _head(weights, sizes, at, hidden, token, normed, out)
     return bad

@@ -21,13 +21,14 @@ class PackedNetwork:
     ----------
     weights : ndarray of float32, shape (n,)
         Event embedding, start token, query embedding, direct weights; then per block: norm, projection,
-        mix, norm, expand, contract; then final norm and head. Matrices are (in, out).
-    sizes : tuple of int, length 6
-        event width, query width, width, heads, layers, feed-forward width.
+        mix, norm, expand, contract; then final norm and head. Matrices are (in, out), but for the direct
+        weights, which lie as (out, in).
+    sizes : tuple of int, length 7
+        event width, query width, width, heads, layers, feed-forward width, outputs.
     """
 
     weights: npt.NDArray[np.float32]
-    sizes: tuple[int, int, int, int, int, int]
+    sizes: tuple[int, int, int, int, int, int, int]
 
 
 def _flat(tensor: torch.Tensor) -> npt.NDArray[np.float32]:
@@ -76,5 +77,6 @@ def pack(network: AttentionNetwork) -> PackedNetwork:
             config.heads,
             config.layers,
             config.feed_forward,
+            network.outputs,
         ),
     )

@@ -21,8 +21,8 @@ class Replay:
     ----------
     rows : ndarray of int64, shape (m,)
         Rows of the samples frame.
-    forecasts : ndarray of float64, shape (m,)
-        In units of the scaled target.
+    forecasts : ndarray of float64, shape (m,) or (m, outputs)
+        In units of the scaled target; the raw numbers of a head that has more than one.
     update_us : ndarray of float64, shape (m,)
         Mean time to write one event, over the events since the forecast before; NaN where there were none.
     read_us : ndarray of float64, shape (m,)
@@ -84,7 +84,10 @@ def replay_panel(
     )
     size = len(due)
     rows = np.empty(size, np.int64)
-    forecasts, read_us = np.empty(size), np.empty(size)
+    several = forecaster.n_outputs > 1
+    forecasts = np.empty((size, forecaster.n_outputs) if several else size)
+    read = forecaster.outputs if several else forecaster.forecast
+    read_us = np.empty(size)
     update_us = np.full(size, np.nan)
     seen = list(written)
     clock = time.perf_counter
@@ -98,7 +101,7 @@ def replay_panel(
             update_us[i] = (clock() - started) * 1e6 / (count - first)
             seen[place] = count
         started = clock()
-        forecasts[i] = forecaster.forecast(tokens.entity, tokens.queries[query], at)
+        forecasts[i] = read(tokens.entity, tokens.queries[query], at)
         read_us[i] = (clock() - started) * 1e6
         rows[i] = tokens.rows[query]
     return Replay(rows, forecasts, update_us, read_us)

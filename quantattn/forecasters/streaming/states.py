@@ -15,7 +15,7 @@ Clock = npt.NDArray[np.float64]
 
 
 def _scratch(packed: PackedNetwork) -> Floats:
-    _, _, width, _, _, inner = packed.sizes
+    _, _, width, _, _, inner, _ = packed.sizes
     return np.zeros((7, max(3 * width, inner, width + 1)), np.float32)
 
 
@@ -29,7 +29,7 @@ class EntityState(Protocol):
         """Write several events in order, bit for bit as one by one."""
 
     def read(self, token: Floats, out: Floats) -> int:
-        """Read one forecast into `out`; give the number of reads without a valid denominator."""
+        """Read one forecast into `out`, (outputs,); give the number of reads without a valid denominator."""
 
     @property
     def nbytes(self) -> int:
@@ -46,7 +46,7 @@ class LinearState:
     """
 
     def __init__(self, packed: PackedNetwork) -> None:
-        _, _, width, heads, layers, _ = packed.sizes
+        _, _, width, heads, layers, _, _ = packed.sizes
         rank = width // heads
         self._packed = packed
         self._state = np.zeros(layers * heads * rank * (rank + 1), np.float32)
@@ -102,7 +102,7 @@ class SoftmaxState:
         self._allocate(max(1, capacity))
 
     def _allocate(self, capacity: int) -> None:
-        _, _, width, heads, layers, _ = self._packed.sizes
+        _, _, width, heads, layers, _, _ = self._packed.sizes
         rank = width // heads
         self._keys = np.zeros((layers, heads, rank, capacity), np.float32)
         self._values = np.zeros((layers, heads, rank, capacity), np.float32)

@@ -38,6 +38,19 @@ def test_recovers_the_coefficients() -> None:
     np.testing.assert_allclose(model.predict(table, np.arange(3000)), table.outcomes, atol=5e-3)
 
 
+def test_equals_least_squares() -> None:
+    table = known_market(noise=0.8)
+    rows = np.arange(2500)
+    names = [f"asof_log_rv_{width}" for width in (1, 5, 22)]
+    design = np.column_stack([np.ones(3000), table.features(names, np.arange(3000))])
+    weights, *_ = np.linalg.lstsq(design[rows], table.outcomes[rows], rcond=None)
+    model = HarBaseline(penalty=1e-12).fit(table, rows)
+    np.testing.assert_allclose(model.coefficients_, weights[1:], rtol=1e-8)
+    assert model.intercept_ == pytest.approx(weights[0], rel=1e-8)
+    later = np.arange(2500, 3000)
+    np.testing.assert_allclose(model.predict(table, later), design[later] @ weights, rtol=1e-8)
+
+
 def test_recovers_the_coefficients_under_noise() -> None:
     # Standard error of the week's coefficient: 0.8 / sqrt(3000 * 0.21), 0.21 its variance given the others.
     table = known_market(noise=0.8)

@@ -48,7 +48,7 @@ def test_order() -> None:
             expected += w[f"{name}.bias"].tolist()
     assert packed.weights.tolist() == expected
     assert packed.weights.dtype == np.float32
-    assert packed.sizes == (2, 3, 4, 2, 2, 3)
+    assert packed.sizes == (2, 3, 4, 2, 2, 3, 1)
 
 
 def test_every_weight_is_packed_once() -> None:
