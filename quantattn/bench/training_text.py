@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
-from quantattn.bench.targets import Target
+from quantattn.bench.targets import target_line
 from quantattn.bench.timing import Ratio, Timing
 from quantattn.bench.training_results import ABOUT_STEP, ABOUT_WINDOWS, Speed, TrainingBench
 
@@ -98,14 +98,7 @@ def _targets(bench: TrainingBench) -> Iterator[str]:
         return
     yield "What this project aimed at with 2 threads, and what this run found:"
     for target in bench.targets:
-        yield f"   {_line(target)}"
-
-
-def _line(target: Target) -> str:
-    aim = f"aimed at: {target.bound} {target.target:g}"
-    spread = "" if target.low is None or target.high is None else f", {target.low:.3g} to {target.high:.3g}"
-    verdict = "reached" if target.reached else "missed"
-    return f"{target.name}: {target.found:.3g}{spread} ({aim}): {verdict}"
+        yield f"   {target_line(target)}"
 
 
 def _quartiles(time: Timing) -> str:
