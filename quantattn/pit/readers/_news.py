@@ -157,6 +157,11 @@ def symbol_rows(
     ).explode("entity")
 
 
+def article_ids(table: pl.DataFrame) -> pl.Series:
+    """Name an article's event for each of its instruments, from ``id`` and ``entity``; null where one is."""
+    return table.select(event_id=pl.concat_str("id", "entity", separator="/", ignore_nulls=False)).to_series()
+
+
 def warn_of_further_pages(pages: Sequence[dict[str, Any]], key: str, files: Sequence[Path]) -> None:
     """Warn if every page given points at one more, so that the last was not given.
 

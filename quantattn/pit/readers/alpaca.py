@@ -33,7 +33,14 @@ from quantattn.pit.events.log import EventLog
 from quantattn.pit.events.stamps import TimeRules
 from quantattn.pit.readers._inputs import Paths, paths_of
 from quantattn.pit.readers._json_items import Item, joined, plain_text, read_items
-from quantattn.pit.readers._news import Untagged, check_choice, make_log, symbol_rows, warn_of_further_pages
+from quantattn.pit.readers._news import (
+    Untagged,
+    article_ids,
+    check_choice,
+    make_log,
+    symbol_rows,
+    warn_of_further_pages,
+)
 from quantattn.pit.readers._stamp_text import later_of, versions
 from quantattn.pit.readers.registry import reader
 
@@ -113,7 +120,7 @@ def read_alpaca(
     table = symbol_rows(items, _fields(items, _TEXTS[text]), listed="symbols", untagged=untagged)
     rules = TimeRules(calendar=calendar)
     updated = later_of(table["created_at"], table["updated_at"], rules)
-    event_id = table.select(pl.concat_str("id", "entity", separator="/", ignore_nulls=False)).to_series()
+    event_id = article_ids(table)
     table = table.with_columns(
         event_id=event_id,
         updated_at=table["created_at"] if show_edits_early else updated,

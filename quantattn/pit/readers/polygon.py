@@ -37,6 +37,7 @@ from quantattn.pit.readers._json_items import Item, joined, plain_text, read_ite
 from quantattn.pit.readers._news import (
     ITEM,
     Untagged,
+    article_ids,
     check_choice,
     make_log,
     symbol_rows,
@@ -120,7 +121,7 @@ def read_polygon(
         features.append("insight_sentiment")
         table = table.join(_insights(items), on=[ITEM, "entity"], how="left", maintain_order="left")
     table = table.with_columns(
-        event_id=pl.concat_str("id", "entity", separator="/", ignore_nulls=False),
+        event_id=article_ids(table),
         n_tickers=pl.col("n_entities"),
     )
     return make_log(

@@ -36,7 +36,7 @@ from quantattn.pit.events.log import EventLog
 from quantattn.pit.events.stamps import TimeRules
 from quantattn.pit.readers._inputs import Paths, paths_of
 from quantattn.pit.readers._json_items import Item, joined, plain_text, read_items
-from quantattn.pit.readers._news import Untagged, check_choice, make_log, symbol_rows
+from quantattn.pit.readers._news import Untagged, article_ids, check_choice, make_log, symbol_rows
 from quantattn.pit.readers._stamp_text import instant_text, later_of, published, versions
 from quantattn.pit.readers.registry import reader
 from quantattn.pit.timestamps import duration_nanoseconds, instants, nanoseconds_of, shifted
@@ -109,7 +109,7 @@ def read_tiingo(
     table = symbol_rows(items, fields, listed="tickers", untagged=untagged, upper=True)
     rules = TimeRules(calendar=calendar)
     crawled = later_of(table["crawlDate"], table["publishedDate"], rules)
-    event_id = table.select(pl.concat_str("id", "entity", separator="/", ignore_nulls=False)).to_series()
+    event_id = article_ids(table)
     table = table.with_columns(
         event_id=event_id,
         crawlDate=crawled if delay is None else _guessed(table["publishedDate"], crawled, delay, rules),
