@@ -117,9 +117,9 @@ def read_text_batches(
     if ragged is not None and (line := _line_not_utf8(path, error)) is not None:
         raise error(f"{path} is not UTF-8 in line {line}; save it as UTF-8")
     with _whole(path, layout, error), _source(path, error) as source:
-        for batch in csv.open_csv(
-            source, layout.reading(block=_STREAMED), layout.parsing(ragged), _conversion(columns)
-        ):
+        # Only a single thread knows the number of a row, however many cores there are.
+        reading = layout.reading(block=_STREAMED, threads=ragged is None)
+        for batch in csv.open_csv(source, reading, layout.parsing(ragged), _conversion(columns)):
             yield _framed(pa.Table.from_batches([batch]), columns)
 
 

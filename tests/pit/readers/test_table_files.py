@@ -3,6 +3,7 @@
 import gzip
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from quantattn.errors import EventDataError, UsageError
@@ -80,6 +81,16 @@ def test_files_without_a_header_line_are_never_quoted(tmp_path):
     assert table.rows() == [('"open',), ('b"',)]
 
 
+@pytest.fixture
+def several_cores():
+    """Let pyarrow believe in four cores, wherever the test runs."""
+    before = pa.cpu_count()
+    pa.set_cpu_count(4)
+    yield
+    pa.set_cpu_count(before)
+
+
+@pytest.mark.usefixtures("several_cores")
 def test_ragged_rows_are_told_with_their_numbers(tmp_path):
     path = write(tmp_path, "a.csv", 'a,b\n1,"x\ny"\n2\n3,z\n4,5,6\n')
     told = []
