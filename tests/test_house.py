@@ -284,7 +284,7 @@ def test_the_readme_has_the_test_command_that_ci_runs():
     assert len(blocks) == 1
     assert "python3 -m venv .venv" in blocks[0]
     assert '-c constraints.txt -e ".[test]"' in blocks[0]
-    assert blocks[0].rstrip().endswith("-m pytest")
+    assert blocks[0].rstrip().endswith("-m pytest -n logical")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the executable bit is POSIX's")

@@ -119,7 +119,7 @@ def test_two_commands_do_all_the_set_up() -> None:
     assert commands == [
         "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . && .venv/bin/quantattn run",
         'python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e ".[test]" '
-        "&& .venv/bin/python -m pytest",
+        "&& .venv/bin/python -m pytest -n logical",
     ]
     # .ci/run runs the fence that follows the marker.
     assert f"\n<!-- test-command -->\n```bash\n{commands[1]}\n```\n" in README

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import math
 from datetime import date
 from pathlib import Path
@@ -33,21 +35,29 @@ def closes(ticker: str) -> pl.DataFrame:
 # --- the build --------------------------------------------------------------------------------------
 
 
-def test_the_build_makes_exactly_the_packaged_files(build, tmp_path, capsys):
-    build.main([str(tmp_path)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(PACKAGED_FILES)
+@pytest.fixture(scope="module")
+def built(build, tmp_path_factory):
+    """Build once, and give the folder and what was said."""
+    folder, said = tmp_path_factory.mktemp("built"), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        build.main([str(folder)])
+    return folder, said.getvalue()
+
+
+def test_the_build_makes_exactly_the_packaged_files(built):
+    folder, said = built
+    assert sorted(path.name for path in folder.iterdir()) == sorted(PACKAGED_FILES)
     for name in PACKAGED_FILES:
-        made, committed = pl.read_parquet(tmp_path / name), pl.read_parquet(FOLDER / name)
+        made, committed = pl.read_parquet(folder / name), pl.read_parquet(FOLDER / name)
         assert made.schema == committed.schema
         assert made.equals(committed), f"{name} is not what data/build.py makes; run it and commit the file"
-    assert "166,260 rows" in capsys.readouterr().out
+    assert "166,260 rows" in said
 
 
-def test_the_build_gives_the_same_bytes_twice(build, tmp_path):
-    build.write(tmp_path / "a")
-    build.write(tmp_path / "b")
+def test_the_build_gives_the_same_bytes_twice(build, built, tmp_path):
+    build.write(tmp_path)
     for name in PACKAGED_FILES:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (built[0] / name).read_bytes()
 
 
 def test_nothing_else_lies_in_the_folder():

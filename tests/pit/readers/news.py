@@ -21,7 +21,7 @@ def zipped(**members):
     with zipfile.ZipFile(target, "w") as archive:
         for name, content in members.items():
             name = name.replace("____", "\0").replace("__", ".").replace("\0", "__")
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content)  # dated 1980, not now
     return target.getvalue()
 
 

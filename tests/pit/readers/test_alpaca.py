@@ -72,7 +72,7 @@ def test_the_option_that_leaks_is_named_after_it(tmp_path):
         ("a.jsonl", f"\n{json.dumps(PAGE)}\n\n"),
         ("a.jsonl", "\r\n".join(json.dumps({"news": [item]}) for item in PAGE["news"])),
         ("a.json", b"\xef\xbb\xbf" + json.dumps(PAGE).encode()),
-        ("a.json.gz", gzip.compress(json.dumps(PAGE).encode())),
+        ("a.json.gz", gzip.compress(json.dumps(PAGE).encode(), mtime=0)),
         ("a.zip", zipped(a__json=json.dumps(PAGE))),
     ],
 )
@@ -199,7 +199,7 @@ def test_archives(tmp_path):
         read_alpaca(write(tmp_path, "a.zip", zipped(a__json="[]", b__json="[]")))
     with pytest.raises(EventDataError, match="holds 0 files"):
         read_alpaca(write(tmp_path, "b.zip", zipped()))
-    whole = gzip.compress(json.dumps(PAGE).encode())
+    whole = gzip.compress(json.dumps(PAGE).encode(), mtime=0)
     for cut in (whole[:-9], whole[:20], b"no gzip"):
         with pytest.raises(EventDataError, match=r"c.json.gz cannot be unpacked to its end"):
             read_alpaca(write(tmp_path, "c.json.gz", cut))

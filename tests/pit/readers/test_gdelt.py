@@ -137,7 +137,7 @@ def test_events_are_known_with_the_next_update_whatever_day_they_speak_of(tmp_pa
     ("name", "content"),
     [
         ("20150218230000.export.CSV.zip", zipped(**{"20150218230000__export__CSV": TEXT})),
-        ("20150218230000.export.CSV.gz", gzip.compress(TEXT.encode())),
+        ("20150218230000.export.CSV.gz", gzip.compress(TEXT.encode(), mtime=0)),
         ("20150218230000.export.csv", TEXT),
         (NAME, TEXT.rstrip("\n")),
         (NAME, TEXT.replace("\n", "\r\n")),

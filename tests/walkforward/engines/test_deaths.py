@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from quantattn.errors import ForecasterError
-from quantattn.walkforward.engines import LocalEngine, processes, run_folds
+from quantattn.walkforward.engines import LocalEngine, Outcome, processes, run_folds
 from quantattn.walkforward.engines.processes import sweep_unit
 from quantattn.walkforward.units import Unit
 
@@ -56,10 +56,16 @@ def wait_for(done: Callable[[], Any], seconds: float = 240.0) -> Any:
     raise AssertionError("nothing happened")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """A run of `LONG` that nobody disturbed; tests read it and leave it alone."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, run_in(folder, settings_of(**LONG), 1)
+
+
 @pytest.mark.slow
-def test_a_unit_whose_worker_is_killed_is_done_again(tmp_path: Path) -> None:
+def test_a_unit_whose_worker_is_killed_is_done_again(tmp_path: Path, whole: tuple[Path, Outcome]) -> None:
     settings = settings_of(**LONG)
-    expected = run_in(tmp_path / "whole", settings, 1)
     out, killed = tmp_path / "run", []
 
     def kill() -> None:
@@ -79,7 +85,7 @@ def test_a_unit_whose_worker_is_killed_is_done_again(tmp_path: Path) -> None:
     assert all(
         remark.endswith("was begun again: its worker was killed by SIGKILL") for remark in outcome.remarks
     )
-    assert_same_run(out, outcome, tmp_path / "whole", expected)
+    assert_same_run(out, outcome, *whole)
     assert workers_of(psutil.Process()) == []
 
 
@@ -200,11 +206,10 @@ def test_a_driver_that_is_killed_leaves_no_worker(
 
 @pytest.mark.slow
 def test_fifty_random_kills_and_the_same_bytes(
-    tmp_path: Path, drive: Callable[..., subprocess.Popen[str]]
+    tmp_path: Path, whole: tuple[Path, Outcome], drive: Callable[..., subprocess.Popen[str]]
 ) -> None:
     """Drivers and workers are killed at any instant, and damage is done; the run ends as if nothing was."""
     settings = settings_of(**LONG)
-    expected = run_in(tmp_path / "whole", settings, 1)
     chance, out = random.Random(5), tmp_path / "run"
     kills = damaged = 0
     while kills < 50:
@@ -241,7 +246,7 @@ def test_fifty_random_kills_and_the_same_bytes(
     assert damaged > 5
     outcome = run_in(out, settings, 1)
     assert outcome.redone == {}
-    assert_same_run(out, outcome, tmp_path / "whole", expected)
+    assert_same_run(out, outcome, *whole)
 
 
 def _workers(pid: int) -> list[psutil.Process]:
@@ -257,7 +262,10 @@ def _kill(target: Any) -> None:
 
 
 def damage(out: Path, chance: random.Random) -> bool:
-    """Leave a unit as another death, a full disk or a stranger could: cut, altered, emptied or another's."""
+    """Leave a unit as another death, a full disk or a stranger could: cut, altered, emptied or another's.
+
+    It may have been damaged before, where the last driver died too soon to notice.
+    """
     units = sorted(path.parent for path in out.glob("folds/*/[!.]*/unit.json"))
     if not units:
         return False
@@ -265,9 +273,9 @@ def damage(out: Path, chance: random.Random) -> bool:
     file = chance.choice(sorted(unit.iterdir()))
     how = chance.randrange(5)
     if how == 0:
-        os.truncate(file, chance.randrange(file.stat().st_size))
+        os.truncate(file, chance.randrange(max(1, file.stat().st_size)))
     elif how == 1:
-        content = bytearray(file.read_bytes())
+        content = bytearray(file.read_bytes() or b"x")
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         file.write_bytes(content)
     elif how == 2:
@@ -275,7 +283,7 @@ def damage(out: Path, chance: random.Random) -> bool:
     elif how == 3:
         (unit / "strange.bin").write_bytes(b"x")
     else:
-        for name in ("forecasts.parquet", "log.json", "unit.json"):
+        for name in {"forecasts.parquet", "log.json", "unit.json"} & {path.name for path in other.iterdir()}:
             (unit / name).write_bytes((other / name).read_bytes())
     return True
 
