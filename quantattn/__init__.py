@@ -31,8 +31,12 @@ if TYPE_CHECKING:
         validate_forecasts,
     )
     from quantattn.forecasters import (
+        Event,
         FittedForecaster,
+        Forecast,
+        HealthPolicy,
         NetworkConfig,
+        NetworkStream,
         StreamingForecaster,
         Targets,
         TrainingConfig,
@@ -69,7 +73,7 @@ if TYPE_CHECKING:
     )
     from quantattn.pit.readers import read_events, read_price_file, read_prices
     from quantattn.report import plot_folds, write_report
-    from quantattn.study import Study, load_study, run_study
+    from quantattn.study import Study, load_study, run_events, run_study
     from quantattn.walkforward import CombinatorialPurged, Fold, WalkForward
 
 __version__ = "0.1.0"
@@ -82,17 +86,21 @@ __all__ = [
     "CorporateActions",
     "Delistings",
     "Denominator",
+    "Event",
     "EventEncoder",
     "EventLog",
     "EventScan",
     "FeatureMap",
     "FittedForecaster",
     "Fold",
+    "Forecast",
     "ForecastClock",
     "HashingTextEncoder",
+    "HealthPolicy",
     "Labels",
     "LinearAttentionForecaster",
     "NetworkConfig",
+    "NetworkStream",
     "NumericScaler",
     "PointInTimeDataset",
     "PriceHistory",
@@ -131,6 +139,7 @@ __all__ = [
     "register_estimator",
     "register_feature_map",
     "register_torch_module",
+    "run_events",
     "run_study",
     "simple_return",
     "softmax_attention",
@@ -160,8 +169,12 @@ _MODULES = {
         "validate_forecasts",
     ),
     "forecasters": (
+        "Event",
         "FittedForecaster",
+        "Forecast",
+        "HealthPolicy",
         "NetworkConfig",
+        "NetworkStream",
         "StreamingForecaster",
         "Targets",
         "TrainingConfig",
@@ -198,7 +211,7 @@ _MODULES = {
     ),
     "pit.readers": ("read_events", "read_price_file", "read_prices"),
     "report": ("plot_folds", "write_report"),
-    "study": ("Study", "load_study", "run_study"),
+    "study": ("Study", "load_study", "run_events", "run_study"),
     "walkforward": ("CombinatorialPurged", "Fold", "WalkForward"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -75,7 +75,7 @@ class LeakageError(QuantAttnError):
 
 
 class InformationSetError(QuantAttnError):
-    """Models to be compared did not see the same information set."""
+    """Models to be compared, or the live path and the dataset, did not see the same information set."""
 
 
 class EvaluationError(QuantAttnError):

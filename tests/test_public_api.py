@@ -21,10 +21,11 @@ PROMISED = (
     *("market_events", "load_us_equities", "load_sp500_index", "load_sp500_ohlcv"),
     *("realised_variance", "simple_return", "log_return", "direction", "read_events", "read_prices"),
     *("linear_attention", "softmax_attention", "Denominator", "FeatureMap", "register_feature_map"),
-    *("WalkForward", "Fold", "StreamingForecaster", "FittedForecaster", "NetworkConfig", "TrainingConfig"),
+    *("WalkForward", "Fold", "FittedForecaster", "NetworkConfig", "TrainingConfig"),
+    *("StreamingForecaster", "Event", "Forecast", "HealthPolicy", "NetworkStream"),
     *("BaselineForecaster", "register_baseline", "EventEncoder", "NumericScaler"),
     *("metrics_table", "comparisons_table", "diebold_mariano", "non_inferiority", "model_confidence_set"),
-    *("CheckResult", "write_report", "Study", "load_study", "QuantAttnError", "__version__"),
+    *("CheckResult", "write_report", "Study", "load_study", "run_events", "QuantAttnError", "__version__"),
 )
 
 

@@ -162,7 +162,7 @@ def test_options_named_alone_exist(page: str) -> None:
     """They are of the commands that a reader uses most."""
     shown = "".join(
         CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
-        for command in ("run", "ingest")
+        for command in ("run", "ingest", "replay")
     )
     options = set(re.findall(r"`(--[a-z][a-z-]*)`", prose(PAGES[page])))
     assert [option for option in sorted(options) if option not in shown] == []

@@ -71,7 +71,7 @@ def compare_networks(inputs: TruncationInputs, fold: Fold, cut: Cut, tally: Tall
             if not same:
                 tally.fault(f"{part} of {who}", moment, "fitted anew, it differs")
         with tally.guarded(f"{who}, {entity}", moment):
-            stream = forecaster.stream()
+            stream = forecaster.network_stream()
             result = replay(stream, tokens, catch_up(stream, tokens))
             anew = forecaster.target.invert(result.forecasts)
             stored = _stored(inputs, model, seed, fold, moment).filter(pl.col("entity") == entity)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
@@ -33,6 +31,7 @@ from quantattn.bench.timing import (
     over_floor,
     quartiles,
     take_turns,
+    torch_threads,
     training_step,
 )
 from quantattn.errors import UsageError
@@ -69,7 +68,7 @@ def bench_attention(*, quick: bool = False, threads: int | None = None) -> Atten
         If `threads` is not a whole number from 1 to eight for each processor.
     """
     check_threads(threads)
-    with _threads(threads), torch.enable_grad():
+    with torch_threads(threads), torch.enable_grad():
         lengths = tuple(
             _compare(length, seconds=0.4 if quick else 0.8) for length in (LENGTHS[:2] if quick else LENGTHS)
         )
@@ -106,17 +105,6 @@ def check_threads(threads: int | None) -> None:
             f"--threads: expected a whole number from 1 to {most}, {_MOST_PER_PROCESSOR} for each processor, "
             f"got {threads!r}; leave it out for torch's own number"
         )
-
-
-@contextmanager
-def _threads(threads: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    try:
-        if threads is not None:
-            torch.set_num_threads(threads)
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _compare(length: int, *, seconds: float) -> LengthResult:

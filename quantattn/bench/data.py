@@ -145,7 +145,7 @@ class DataBench:
 
 
 def bench_data(
-    *, quick: bool = False, events_on_disk: int | None = None, seed: int = 0, folder: Path | None = None
+    *, quick: bool = False, events_on_disk: int | None = None, seed: int = 0, folder: str | Path | None = None
 ) -> DataBench:
     """Make events and forecasts from a seed and time how long it takes to find what each forecast could see.
 
@@ -157,7 +157,7 @@ def bench_data(
         Also write so many events to a Parquet file, in pieces, and read them from it.
     seed : int
         Seed of the tables.
-    folder : Path, optional
+    folder : str or Path, optional
         Where a temporary folder for that file is made; the system's choice if not given.
 
     Raises
@@ -247,7 +247,7 @@ def _growth(log: EventLog, counts: tuple[int, ...], *, rounds: int) -> dict[str,
     return {"events": list(counts), "seconds": times, "exponent": growth_exponent(counts, times)[0]}
 
 
-def _disk(size: Size, seed: int, folder: Path | None) -> DiskResult:
+def _disk(size: Size, seed: int, folder: str | Path | None) -> DiskResult:
     with tempfile.TemporaryDirectory(prefix="quantattn-bench-", dir=folder) as made:
         path = Path(made) / "events.parquet"
         begin = time.perf_counter()

@@ -17,7 +17,7 @@ class Target:
     bound : {"at least", "at most"}
         On which side of `target` to end.
     target : float
-        What this project aimed at, with 2 threads.
+        What this project aimed at.
     found : float or None
         None where it could not be measured.
     low, high : float or None
@@ -56,9 +56,17 @@ def judge(
 
 def target_line(target: Target) -> str:
     """Return what was aimed at and what was found as one line."""
-    aim = f"aimed at: {target.bound} {target.target:g}"
+    aim = f"aimed at: {target.bound} {_shown(target.target)}"
     if target.found is None:
         return f"{target.name}: not measured here ({aim})"
-    spread = "" if target.low is None or target.high is None else f", {target.low:.3g} to {target.high:.3g}"
+    spread = (
+        ""
+        if target.low is None or target.high is None
+        else f", {_shown(target.low)} to {_shown(target.high)}"
+    )
     verdict = "reached" if target.reached else "missed"
-    return f"{target.name}: {target.found:.3g}{spread} ({aim}): {verdict}"
+    return f"{target.name}: {_shown(target.found)}{spread} ({aim}): {verdict}"
+
+
+def _shown(figure: float) -> str:
+    return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import wrap
 
 from quantattn.bench.attention_floor import ABOUT_FLOOR
 from quantattn.bench.attention_recorded import ABOUT_KERNEL
 from quantattn.bench.attention_results import AttentionBench, Memory, Scaling
-from quantattn.bench.targets import target_line
-from quantattn.bench.timing import Ratio, Timing
-
-_WIDTH = 110
+from quantattn.bench.figures import machine_text, note_lines, quartiles_text, spread_text, verdict_lines
 
 
 def attention_text(bench: AttentionBench) -> str:
     """Return the result of :func:`.bench_attention` as a few short tables."""
-    machine, shape = bench.machine, bench.shape
+    shape = bench.shape
     parts = [
         [
             f"Causal attention, float32, elu + 1, forward and backward; batch {shape['batch']}, heads "
             f"{shape['heads']}, width {shape['width']}.",
-            f"{machine['cpu']}, {_count(machine['cores'], 'core')}, {_count(bench.threads, 'thread')}; torch "
-            f"{machine['torch']}, numba {machine['numba']}",
+            machine_text(bench.machine, bench.threads),
             "Figures are medians, those in brackets quartiles.",
         ],
         _peers(bench),
@@ -31,7 +26,7 @@ def attention_text(bench: AttentionBench) -> str:
         _memory(bench.memory, shape),
         _crossover(bench),
         _recorded(bench),
-        _targets(bench),
+        verdict_lines(bench.targets, quick=bench.quick, threads=2),
     ]
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -44,8 +39,8 @@ def _peers(bench: AttentionBench) -> Iterator[str]:
             shown = f"{name} ({result.backend})" if name.endswith("auto") else name
             times = result.times_sdpa[name]
             yield (
-                f"{result.length:>8}  {shown:<22}{time.milliseconds:>9.2f}  {_quartiles(time):<21}"
-                f"{times.ratio:>7.2f}  {_spread(times):<17}{time.calls:>6}"
+                f"{result.length:>8}  {shown:<22}{time.milliseconds:>9.2f}  {quartiles_text(time):<21}"
+                f"{times.ratio:>7.2f}  {spread_text(times):<17}{time.calls:>6}"
             )
     for name, remedy in bench.not_installed.items():
         yield f"{'':>8}  {name:<22}not installed: {remedy}"
@@ -66,8 +61,8 @@ def _floor(bench: AttentionBench) -> Iterator[str]:
             ),
             ("copy of the same bytes", floor.copy_milliseconds, floor.times_copy),
         ):
-            yield f"{result.length:>8}  {name:<54}{least:>7.2f}{times.ratio:>9.2f}  {_spread(times)}"
-    yield from _note(ABOUT_FLOOR)
+            yield f"{result.length:>8}  {name:<54}{least:>7.2f}{times.ratio:>9.2f}  {spread_text(times)}"
+    yield from note_lines(ABOUT_FLOOR)
 
 
 def _growth(scaling: Scaling) -> Iterator[str]:
@@ -82,7 +77,7 @@ def _growth(scaling: Scaling) -> Iterator[str]:
     for point in scaling.points:
         step = point.step
         yield (
-            f"{point.length:>8}{step.milliseconds:>10.2f}  {_quartiles(step):<19}"
+            f"{point.length:>8}{step.milliseconds:>10.2f}  {quartiles_text(step):<19}"
             f"{step.cpu_milliseconds:>9.2f}{point.nanoseconds_per_token:>15.0f}{point.cpu_nanoseconds_per_token:>14.0f}"
             f"{point.copy_milliseconds:>9.2f}{point.times_copy.ratio:>8.2f}{step.calls:>7}"
         )
@@ -91,7 +86,7 @@ def _growth(scaling: Scaling) -> Iterator[str]:
         f"{scaling.standard_error:.3f}), CPU time as length ** {scaling.cpu_exponent:.3f} "
         f"({scaling.cpu_standard_error:.3f})"
     )
-    yield from _note(
+    yield from note_lines(
         "copy: the bytes of inputs and of the output's gradient read once, those of output and gradients "
         "written once into fresh ordinary pages, fastest call; x copy: time of a step over it. Where "
         "ns/token rise together with the copy, the bytes no longer fit the caches and pages have to be had "
@@ -132,35 +127,10 @@ def _recorded(bench: AttentionBench) -> Iterator[str]:
         yield (
             f"{result.length:>8}  {record.recorded_kernel_milliseconds:>30.1f}"
             f"{record.recorded_sdpa_milliseconds:>9.1f}{record.times_faster.ratio:>10.2f}  "
-            f"{_spread(record.times_faster)}"
+            f"{spread_text(record.times_faster)}"
         )
-    yield from _note(ABOUT_KERNEL)
-
-
-def _targets(bench: AttentionBench) -> Iterator[str]:
-    if bench.quick:
-        yield "No verdicts: a quick run is too short for them."
-        return
-    yield "What this project aimed at with 2 threads, and what this run found:"
-    for target in bench.targets:
-        yield f"   {target_line(target)}"
-
-
-def _quartiles(time: Timing) -> str:
-    return f"({time.low_milliseconds:.2f} to {time.high_milliseconds:.2f})"
-
-
-def _spread(ratio: Ratio) -> str:
-    return f"({ratio.low:.2f} to {ratio.high:.2f})"
+    yield from note_lines(ABOUT_KERNEL)
 
 
 def _mib(size: float) -> str:
     return f"{size / 2**20:.1f} MiB"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _note(text: str) -> list[str]:
-    return wrap(text, _WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)

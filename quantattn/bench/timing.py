@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -121,6 +122,18 @@ def _timing(wall: Sequence[float], cpu: Sequence[float]) -> Timing:
     return Timing(
         1e3 * middle, 1e3 * low, 1e3 * high, 1e3 * min(wall), 1e3 * statistics.median(cpu), len(wall)
     )
+
+
+@contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Give torch so many threads, None for as many as it has, and its own number again behind it."""
+    before = torch.get_num_threads()
+    try:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def training_step(peer: Peer, shape: Sequence[int]) -> Callable[[], object]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import get_args
 
 import torch
 
 from quantattn.bench.machine import describe_machine
-from quantattn.bench.timing import LEAST_CALLS, Ratio, Timing, growth_exponent, over, take_turns
+from quantattn.bench.timing import (
+    LEAST_CALLS,
+    Ratio,
+    Timing,
+    growth_exponent,
+    over,
+    take_turns,
+    torch_threads,
+)
 from quantattn.bench.training_child import run_child
 from quantattn.bench.training_results import (
     Growth,
@@ -59,7 +66,7 @@ def bench_training(*, quick: bool = False, threads: int | None = None) -> Traini
         If a process that is to measure memory fails.
     """
     widths, lengths = (WIDTHS[:1], LENGTHS[:2]) if quick else (WIDTHS, LENGTHS)
-    with _settings(threads):
+    with torch_threads(threads), torch.enable_grad():
         used = torch.get_num_threads()
         usual = {width: _windows(width, seconds=0.2 if quick else 1.0) for width in widths}
         memory = _memory(lengths, used, quick=quick)
@@ -80,18 +87,6 @@ def bench_training(*, quick: bool = False, threads: int | None = None) -> Traini
         memory,
         () if quick else training_targets(points, growth, memory),
     )
-
-
-@contextmanager
-def _settings(threads: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    try:
-        if threads is not None:
-            torch.set_num_threads(threads)
-        with torch.enable_grad():
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _windows(width: int, *, seconds: float) -> Windows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from quantattn.bench.figures import without_nan
 from quantattn.bench.targets import Target
 from quantattn.bench.timing import Ratio, Timing
 from quantattn.bench.training_child import ChildRun
@@ -202,15 +203,6 @@ class TrainingBench:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, text, lists and dicts; ``units`` says what is what."""
-        plain: dict[str, Any] = _without_nan(asdict(self))
+        plain: dict[str, Any] = without_nan(asdict(self))
         windows = {str(width): value for width, value in plain["windows"].items()}
         return {"units": UNITS, **plain, "windows": windows}
-
-
-def _without_nan(value: Any) -> Any:
-    """Replace NaN, which JSON has not, by None."""
-    if isinstance(value, dict):
-        return {name: _without_nan(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and value != value else value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,10 @@ from quantattn.errors import EncoderError
 
 # Runs of letters; a run that touches a digit is left out. Possessive, so hostile text costs no more.
 _WORD = r"(?<!\w)[^\W\d_]++(?!\w)"
+_WORDS = re.compile(_WORD)
 _BATCH = 65_536
+_LONGEST_KEPT = 1_000
+"""Characters; longer texts are hashed anew each time."""
 
 
 def _normalise(text: str) -> str:
@@ -116,3 +121,62 @@ class HashingTextEncoder:
                 f"ngram_range={self.ngram_range!r} must hold 1 <= shortest <= longest; use for example (1, 2)"
             )
         return shortest, longest
+
+
+class TextHasher:
+    """Hash one text at a time, as events come in live.
+
+    Parameters
+    ----------
+    encoder : HashingTextEncoder
+        Whose encoding to give, bit for bit.
+    remember : int, default 256
+        So many of the texts last seen are not hashed again.
+
+    Raises
+    ------
+    EncoderError
+        If an argument of the encoder is impossible.
+    """
+
+    def __init__(self, encoder: HashingTextEncoder, remember: int = 256) -> None:
+        from quantattn.encoders import _text_kernels
+
+        self._shortest, self._longest = encoder._checked()
+        self._width = encoder.width
+        self._hash = _text_kernels.hash_words
+        self._remember = remember
+        self._none = np.zeros(self._width, np.float32)
+        self._none.flags.writeable = False
+        self._known: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
+
+    def __call__(self, text: str | None) -> npt.NDArray[np.float32]:
+        """Encode a text.
+
+        Parameters
+        ----------
+        text : str or None
+            The text.
+
+        Returns
+        -------
+        ndarray of float32, shape (width,)
+            The row that :meth:`HashingTextEncoder.transform` gives; not to be written to.
+        """
+        if text is None:
+            return self._none
+        known = self._known.get(text)
+        if known is not None:
+            self._known.move_to_end(text)
+            return known
+        # What has no UTF-8, half of a surrogate pair, is no letter.
+        words = text if text.isascii() else " ".join(_WORDS.findall(_normalise(text)))
+        data = words.encode()
+        encoded = np.empty(self._width, np.float32)
+        self._hash(np.frombuffer(data, np.uint8), self._shortest, self._longest, encoded)
+        encoded.flags.writeable = False
+        if len(text) <= _LONGEST_KEPT:
+            self._known[text] = encoded
+            if len(self._known) > self._remember:
+                self._known.popitem(last=False)
+        return encoded

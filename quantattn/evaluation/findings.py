@@ -214,8 +214,8 @@ def _curve_speed(latency: Mapping[str, Any]) -> str | None:
     longest = max(both)
     linear, softmax = reads[_REFERENCE, longest], reads[_TWIN, longest]
     text = (
-        f"at {longest:,} events of history a read takes {duration(linear)} with linear and "
-        f"{duration(softmax)} with softmax attention{_ratio(linear, softmax)}"
+        f"at {longest:,} events of history a read of the network alone takes {duration(linear)} with linear "
+        f"and {duration(softmax)} with softmax attention{_ratio(linear, softmax)}"
     )
     crossover = latency.get("crossover_history")
     if crossover is not None and crossover > min(both):

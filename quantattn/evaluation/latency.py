@@ -1,4 +1,10 @@
-"""How long updates and reads took while the test forecasts were made."""
+"""How long updates and reads took while the test forecasts were made: whole live calls.
+
+An update is one raw event through the streaming forecaster: its place, its text and figures encoded, the
+as-of values kept, and the network stepped for every entity that reads it. A read is one forecast: as-of
+values, query token, network, and the answer in units of the target. What the network takes of both, by the
+length of the history, :mod:`~quantattn.evaluation.latency_curve` measures.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +47,9 @@ def latency_summary(forecasts: pl.DataFrame) -> list[dict[str, Any]]:
     Parameters
     ----------
     forecasts : polars.DataFrame
-        A forecasts table, or any frame with the columns `model`, `update_us` and `read_us` (microseconds).
+        A forecasts table, or any frame with the columns `model`, `update_us` and `read_us` (microseconds):
+        of each forecast the mean update of the events since the entity's forecast before, and the read. The
+        percentiles of updates are of these means: the slowest single calls lie above them.
 
     Returns
     -------

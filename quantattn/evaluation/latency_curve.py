@@ -1,4 +1,9 @@
-"""Latency of one more event and one more forecast against the length of the history, measured."""
+"""Latency of one more event and one more forecast of a network against the length of the history, measured.
+
+This is the network's step alone, tokens in and raw numbers out: the part of a live call that differs between
+the twins. The whole call, from the raw event to the forecast, is timed where the test forecasts are made; see
+:mod:`~quantattn.evaluation.latency`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import numpy as np
 
 from quantattn.errors import EvaluationError
 from quantattn.evaluation.latency import percentiles
-from quantattn.forecasters import EntityTokens, FittedForecaster, StreamingForecaster
+from quantattn.forecasters import EntityTokens, FittedForecaster, NetworkStream
 
 ENTITY = "measured"
 
@@ -35,19 +40,19 @@ def _measure(
     forecaster: FittedForecaster, tokens: EntityTokens, history: int, repeats: int
 ) -> dict[str, Any]:
     events, times = _endless(tokens, history + 2 * repeats)
-    stream: StreamingForecaster = forecaster.stream()
+    stream: NetworkStream = forecaster.network_stream()
     stream.warm_up()
     started = time.perf_counter()
-    stream.update_many(ENTITY, events[:history], times[:history])
+    stream.write_sequence(ENTITY, events[:history], times[:history])
     cold = time.perf_counter() - started
     updates, reads = [], []
     query = tokens.queries[-1]
     for number in range(2 * repeats):
         at = history + number
         began = time.perf_counter()
-        stream.update(ENTITY, events[at], int(times[at]))
+        stream.write(ENTITY, events[at], int(times[at]))
         between = time.perf_counter()
-        stream.forecast(ENTITY, query, int(times[at]) + 1)
+        stream.read(ENTITY, query, int(times[at]) + 1)
         ended = time.perf_counter()
         # The first half warms caches and branch predictors.
         if number >= repeats:

@@ -17,26 +17,48 @@ from quantattn.forecasters.network import AttentionNetwork
 from quantattn.forecasters.objectives import Objective
 from quantattn.forecasters.passes import forecast_outputs
 from quantattn.forecasters.readout import Readout, TargetForecasts
-from quantattn.forecasters.streaming import Replay, StreamingForecaster, catch_up, replay
+from quantattn.forecasters.streaming import (
+    CachePolicy,
+    EntityHealth,
+    Event,
+    Forecast,
+    HealthPolicy,
+    HealthReport,
+    NetworkStream,
+    Replay,
+    StreamingForecaster,
+    TargetForecast,
+    catch_up,
+    redated,
+    replay,
+)
 from quantattn.forecasters.targets import Targets
 from quantattn.forecasters.tokens import EntityTokens, entity_tokens
 from quantattn.forecasters.training import EpochLog, TrainingLog, forecast_batch, train
 
 __all__ = [
     "AttentionNetwork",
+    "CachePolicy",
     "Distribution",
+    "EntityHealth",
     "EntityHistory",
     "EntityTokens",
     "EpochLog",
+    "Event",
     "FittedEncoders",
     "FittedForecaster",
+    "Forecast",
     "HeadConfig",
+    "HealthPolicy",
+    "HealthReport",
     "History",
     "NetworkConfig",
+    "NetworkStream",
     "Objective",
     "Readout",
     "Replay",
     "StreamingForecaster",
+    "TargetForecast",
     "TargetForecasts",
     "TargetScale",
     "Targets",
@@ -52,6 +74,7 @@ __all__ = [
     "forecast_outputs",
     "merge",
     "read_history",
+    "redated",
     "replay",
     "residual_interval",
     "train",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -14,15 +14,19 @@ from safetensors.numpy import load, save
 from quantattn.encoders import EventEncoder, NumericScaler
 from quantattn.errors import CheckpointError, QuantAttnError
 from quantattn.files import hash_bytes, hash_json, write_bytes, write_json
+from quantattn.forecasters._finding import refuse_without_forecaster
 from quantattn.forecasters.config import NetworkConfig
 from quantattn.forecasters.history import FittedEncoders
 from quantattn.forecasters.network import DENOMINATOR, AttentionNetwork
 from quantattn.forecasters.readout import Readout, TargetScale
-from quantattn.forecasters.streaming import StreamingForecaster
+from quantattn.pit.dataset.point_in_time import Scope
+
+if TYPE_CHECKING:
+    from quantattn.forecasters.streaming import NetworkStream, StreamingForecaster
 
 __all__ = ["FittedForecaster", "TargetScale"]
 
-SCHEMA = 1
+SCHEMA = 2
 WEIGHTS = "weights.safetensors"
 CONFIG = "forecaster.json"
 _REMEDY = "run the study again with --resume, which does this fold anew"
@@ -76,18 +80,39 @@ class FittedForecaster:
             return self.readout
         return Readout(self.network.config.head, (self.target,), (self.interval,))
 
-    def stream(self) -> StreamingForecaster:
-        """Give a streaming forecaster with empty memories."""
-        return StreamingForecaster(self.network)
+    @property
+    def scope(self) -> Scope:
+        """Which events the sequences hold: the entity's own, the market-wide ones, or both."""
+        return self.encoders.scope
 
-    def save(self, folder: Path) -> None:
+    def stream(self, **options: Any) -> StreamingForecaster:
+        """Give the forecaster that runs live, with empty memories: raw events in, forecasts out.
+
+        Parameters
+        ----------
+        **options
+            Those of :class:`~quantattn.forecasters.streaming.StreamingForecaster`.
+        """
+        # The streaming forecaster knows this class.
+        from quantattn.forecasters.streaming import StreamingForecaster
+
+        return StreamingForecaster(self, **options)
+
+    def network_stream(self) -> NetworkStream:
+        """Give the network alone as a stream with empty memories: tokens in, raw numbers out."""
+        from quantattn.forecasters.streaming import NetworkStream
+
+        return NetworkStream(self.network)
+
+    def save(self, folder: str | Path) -> None:
         """Write weights (safetensors) and everything else (JSON) into a folder.
 
         Parameters
         ----------
-        folder : Path
+        folder : str or Path
             An existing folder.
         """
+        folder = Path(folder)
         weights = save({name: value.numpy() for name, value in self.network.state_dict().items()})
         config = {**self._config(), "weights_sha256": hash_bytes(weights)}
         write_bytes(folder / WEIGHTS, weights)
@@ -105,6 +130,7 @@ class FittedForecaster:
             "event_encoder_card": self.encoders.events.card_.to_dict(),
             "query_scaler": self.encoders.queries.to_dict(),
             "encoder_cutoff": self.encoders.cutoff,
+            "scope": self.scope,
             "target": {"center": self.target.center, "scale": self.target.scale},
             "interval": list(self.interval),
             "fit_time": self.fit_time,
@@ -113,12 +139,12 @@ class FittedForecaster:
         }
 
     @classmethod
-    def load(cls, folder: Path) -> FittedForecaster:
+    def load(cls, folder: str | Path) -> FittedForecaster:
         """Read what :meth:`save` wrote.
 
         Parameters
         ----------
-        folder : Path
+        folder : str or Path
             The folder.
 
         Returns
@@ -128,8 +154,11 @@ class FittedForecaster:
         Raises
         ------
         CheckpointError
-            If a file is missing, truncated, altered, of another schema, denominator policy or size.
+            If a file is missing, truncated, altered, of another schema, denominator policy or size. Where
+            the folder is in a run, the message lists those of the run that hold a forecaster.
         """
+        folder = Path(folder)
+        refuse_without_forecaster(folder, CONFIG, WEIGHTS)
         try:
             config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
             weights = (folder / WEIGHTS).read_bytes()
@@ -149,6 +178,7 @@ class FittedForecaster:
                 EventEncoder.from_dict(config["event_encoder"]),
                 NumericScaler.from_dict(config["query_scaler"]),
                 int(config["encoder_cutoff"]),
+                _scope(config["scope"]),
             )
             lower, upper = config["interval"]
             stored = config.get("readout")
@@ -165,6 +195,12 @@ class FittedForecaster:
             raise CheckpointError(
                 f"{folder} does not hold a forecaster of this version ({error}); {_REMEDY}"
             ) from error
+
+
+def _scope(stored: Any) -> Scope:
+    if stored not in get_args(Scope):
+        raise CheckpointError(f"scope={stored!r} is unknown")
+    return cast(Scope, stored)
 
 
 def _checked(config: Any, weights: bytes, folder: Path) -> dict[str, Any]:

@@ -177,15 +177,21 @@ def distribution(head: HeadConfig, raw: npt.NDArray[np.floating[Any]]) -> Distri
     Distribution
         In units of the scaled targets, computed in float64.
     """
-    laid = head.split(torch.from_numpy(np.array(raw, np.float64)))
+    # In numpy, where a number's bits do not depend on how many stand beside it: torch takes the last few of a
+    # tensor by other functions than the rest, so that one forecast read alone would differ from one of many.
+    laid = np.array(raw, np.float64).reshape(*raw.shape[:-1], len(head.targets), head.width)
     if head.kind == "gaussian":
-        return Distribution(laid[..., 0].numpy(), bounded(laid[..., 1]).exp().numpy())
+        bound = LOG_VARIANCE_BOUND
+        return Distribution(laid[..., 0], np.exp(bound * np.tanh(laid[..., 1] / bound)))
     if head.kind == "quantile":
-        quantiles = rising(laid).numpy()
+        steps = laid[..., 1:]
+        rises = np.maximum(steps, 0.0) + np.log1p(np.exp(-np.abs(steps)))
+        quantiles = np.cumsum(np.concatenate([laid[..., :1], rises], axis=-1), axis=-1)
         return Distribution(quantiles[..., median_place(head.levels)], quantiles=quantiles)
     if head.kind == "direction":
-        return Distribution(torch.sigmoid(laid[..., 0]).numpy())
-    return Distribution(laid[..., 0].numpy())
+        odds = np.exp(-np.abs(laid[..., 0]))
+        return Distribution(np.where(laid[..., 0] >= 0, 1.0, odds) / (1.0 + odds))
+    return Distribution(laid[..., 0])
 
 
 def normal_quantile(level: float) -> float:

@@ -10,6 +10,7 @@ import polars as pl
 from quantattn.encoders import EventEncoder, NumericScaler
 from quantattn.forecasters.tokens import EntityTokens, Floats, Integers, entity_tokens
 from quantattn.pit import PointInTimeDataset
+from quantattn.pit.dataset.point_in_time import Scope
 from quantattn.pit.timestamps import instants, is_visible, nanoseconds_of
 
 AS_OF_PREFIX = "asof_"
@@ -56,6 +57,8 @@ class History:
         Names of the events' numeric features.
     entities : dict of str to EntityHistory
         By entity.
+    scope : {"entity+market", "entity", "market"}
+        Which events the sequences hold: the entity's own, the market-wide ones, or both.
     """
 
     samples: pl.DataFrame
@@ -63,6 +66,7 @@ class History:
     events: pl.DataFrame
     features: tuple[str, ...]
     entities: dict[str, EntityHistory]
+    scope: Scope = "entity+market"
 
     @property
     def as_of_columns(self) -> tuple[str, ...]:
@@ -104,7 +108,12 @@ def read_history(
             query_times=times[rows],
         )
     return History(
-        samples, dataset.as_of_features(), dataset.events.frame, dataset.events.features, histories
+        samples,
+        dataset.as_of_features(),
+        dataset.events.frame,
+        dataset.events.features,
+        histories,
+        dataset.scope,
     )
 
 
@@ -120,11 +129,14 @@ class FittedEncoders:
         Scales as-of features.
     cutoff : int
         Nanoseconds since the epoch, UTC; only what was available strictly before it was seen.
+    scope : {"entity+market", "entity", "market"}
+        Which events the sequences hold that they encode.
     """
 
     events: EventEncoder
     queries: NumericScaler
     cutoff: int
+    scope: Scope = "entity+market"
 
 
 def fit_encoders(history: History, cutoff: int, *, text_width: int) -> FittedEncoders:
@@ -159,7 +171,7 @@ def fit_encoders(history: History, cutoff: int, *, text_width: int) -> FittedEnc
         is_visible(pl.col("label_available_at"), pl.lit(instants([cutoff])).first()),
     )
     queries = NumericScaler().fit(known, history.as_of_columns, cutoff)
-    return FittedEncoders(events, queries, cutoff)
+    return FittedEncoders(events, queries, cutoff, history.scope)
 
 
 def encode(history: History, encoders: FittedEncoders) -> dict[str, EntityTokens]:

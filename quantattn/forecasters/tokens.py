@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantattn.errors import ForecasterError
+from quantattn.forecasters import _token_kernels as kernels
 from quantattn.forecasters.config import DECAY_CAP
 from quantattn.pit.timestamps import iso, visible_counts
 
@@ -89,13 +90,16 @@ def elapsed_days(times: Integers, previous: Integers) -> Clock:
 
 def elapsed_feature(days: Clock) -> Floats:
     """Encode an elapsed time: ``log(1 + hours) / 5``, near 1 for a week; shape (n, 1)."""
-    return (np.log1p(np.maximum(days, 0.0) * 24.0) / 5.0).astype(np.float32)[:, None]
+    encoded = np.empty((len(days), 1), np.float32)
+    kernels.elapsed_rows(np.ascontiguousarray(days, np.float64), encoded[:, 0])
+    return encoded
 
 
 def season_feature(times: Integers) -> Floats:
     """Encode the season: sine and cosine of the year's phase (365.2425 days); shape (n, 2)."""
-    phase = 2 * np.pi * ((times / NANOSECONDS_PER_DAY) % 365.2425) / 365.2425
-    return np.stack([np.sin(phase), np.cos(phase)], axis=-1).astype(np.float32)
+    encoded = np.empty((len(times), 2), np.float32)
+    kernels.season_rows(np.ascontiguousarray(times, np.int64), encoded)
+    return encoded
 
 
 def event_tokens(encoded: Floats, times: Integers) -> Floats:

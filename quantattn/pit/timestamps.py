@@ -9,7 +9,7 @@ Instants are ``Datetime("ns", "UTC")`` in frames and int64 nanoseconds since 197
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,13 @@ def last_instant_before(moment: datetime | np.datetime64 | pd.Timestamp | int) -
     return to_nanoseconds(to_nanoseconds(moment) - 1)
 
 
+def is_date(moment: object) -> bool:
+    """Say whether a value is a date, not a time: also a ``datetime64`` of days, weeks, months or years."""
+    if isinstance(moment, np.datetime64):
+        return np.datetime_data(moment.dtype)[0] in ("D", "W", "M", "Y") and not np.isnat(moment)
+    return isinstance(moment, date) and not isinstance(moment, datetime)
+
+
 def to_nanoseconds(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int:
     """Give an instant as nanoseconds since 1970-01-01 UTC.
 
@@ -142,7 +149,7 @@ def to_nanoseconds(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int
     Raises
     ------
     TimestampError
-        If the instant is missing or lies outside 1677-09-21 to 2262-04-11.
+        If the instant is missing, a date alone, or lies outside 1677-09-21 to 2262-04-11.
     """
     if isinstance(moment, int | np.integer) and not isinstance(moment, bool):
         if not _MISSING < moment <= _LAST:
@@ -159,6 +166,10 @@ def to_nanoseconds(moment: datetime | np.datetime64 | pd.Timestamp | int) -> int
         stamp = pd.Timestamp(moment)
         if pd.isna(stamp):
             raise TimestampError("an instant is missing (NaT); drop the row or give it a time")
+        if is_date(moment):
+            raise TimestampError(
+                f"{moment!r} is a date, and a date is not a time; give its hour, for example as a datetime"
+            )
         if stamp.tzinfo is None:
             stamp = stamp.tz_localize("UTC")
         return int(stamp.tz_convert("UTC").as_unit("ns").value)

@@ -67,12 +67,12 @@ class RunResults:
     forecasts: pl.DataFrame
 
 
-def load_run(run_directory: Path) -> RunResults:
+def load_run(run_directory: str | Path) -> RunResults:
     """Read and check the result files of a run directory.
 
     Parameters
     ----------
-    run_directory : Path
+    run_directory : str or Path
         A run directory (``quantattn run --out``).
 
     Returns
@@ -86,6 +86,7 @@ def load_run(run_directory: Path) -> RunResults:
         If the directory or one of its files is missing, cannot be read, breaks its schema, or does not
         belong to the same run as the others. ``latency.json`` alone may be absent: latency is optional.
     """
+    run_directory = Path(run_directory)
     if not run_directory.is_dir():
         raise CheckpointError(
             f"{run_directory} is not a run directory: there is no such folder; "

@@ -31,7 +31,7 @@ REPORT_NAME = "report.html"
 """The name of the report inside a run directory."""
 
 
-def render_report(run_directory: Path) -> str:
+def render_report(run_directory: str | Path) -> str:
     """Render the report of a finished run.
 
     The page is one HTML document without scripts: inline style, static SVG plots, no outside reference,
@@ -39,7 +39,7 @@ def render_report(run_directory: Path) -> str:
 
     Parameters
     ----------
-    run_directory : Path
+    run_directory : str or Path
         A run directory with ``findings.json``, ``metrics.json``, ``comparisons.json``, ``audit.json``,
         ``manifest.json``, ``study.yaml``, ``forecasts.parquet`` and, where latency was measured,
         ``latency.json``.
@@ -76,12 +76,12 @@ def render_report(run_directory: Path) -> str:
     )
 
 
-def write_report(run_directory: Path) -> Path:
+def write_report(run_directory: str | Path) -> Path:
     """Render the report of a finished run into the run directory, whole or not at all.
 
     Parameters
     ----------
-    run_directory : Path
+    run_directory : str or Path
         A run directory, as for `render_report`.
 
     Returns

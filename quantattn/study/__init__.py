@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         StageTiming,
         progress_for,
     )
+    from quantattn.study.replay.own_events import run_events
     from quantattn.study.running import run_study
     from quantattn.study.template import annotated_yaml, study_template
 
@@ -48,6 +49,7 @@ __all__ = [
     "resolved_yaml",
     "results_settings",
     "run_directory",
+    "run_events",
     "run_study",
     "study_hash",
     "study_template",
@@ -61,6 +63,7 @@ _MODULES = {
     "loading": ("find_study", "load_study", "parse_study"),
     "output": ("new_directory", "newest_run", "run_directory"),
     "progress": ("PlainProgress", "Progress", "SilentProgress", "Stage", "StageTiming", "progress_for"),
+    "replay.own_events": ("run_events",),
     "running": ("run_study",),
     "template": ("annotated_yaml", "study_template"),
 }

@@ -10,11 +10,14 @@ import numpy as np
 from quantattn.errors import QuantAttnError
 from quantattn.forecasters import FittedForecaster, TargetScale
 from quantattn.forecasters.baselines import BASELINES, baseline_traits, fit_baseline, make_baseline
+from quantattn.forecasters.history import History
 from quantattn.forecasters.training import train
-from quantattn.pit.timestamps import visible_counts
+from quantattn.pit import EventLog
+from quantattn.pit.timestamps import nanoseconds_of, visible_counts
 from quantattn.study.preparing import Prepared
 from quantattn.walkforward import Fold
-from quantattn.walkforward.networks import FoldTokens, stream_test
+from quantattn.walkforward.live import events_for
+from quantattn.walkforward.networks import FoldTokens
 from quantattn.walkforward.running import Work, baseline_table
 from quantattn.walkforward.threads import limited_threads
 
@@ -55,6 +58,14 @@ def side_size(prepared: Prepared, rows: np.ndarray) -> Size:
     return Size(tokens, sequences)
 
 
+def live_calls(prepared: Prepared, rows: np.ndarray) -> int:
+    """Count the live calls of a test span: its forecasts, and the raw events behind the first of them."""
+    log, _ = events_for(prepared.history, rows)
+    first = nanoseconds_of(prepared.history.samples[rows]["forecast_time"]).min()
+    before = visible_counts(nanoseconds_of(log.frame["available_at"]), np.array([first]))[0]
+    return len(rows) + len(log) - int(before)
+
+
 @dataclass(frozen=True)
 class NetworkCost:
     """What a network takes.
@@ -63,15 +74,18 @@ class NetworkCost:
     ----------
     lengths, step_seconds : tuple of float
         Mean length of the sequences of the steps that were measured, ascending, and seconds per token.
-    stream_seconds : float
-        Seconds per token of the streaming path over a test span, the history before it included.
+    write_seconds : float
+        Seconds per event and entity of the history before a test span, which is written at once.
+    call_seconds : float
+        Seconds of a live call: one raw event, or one forecast, of a single entity.
     encode_seconds : float
         Seconds to encode a fold.
     """
 
     lengths: tuple[float, ...]
     step_seconds: tuple[float, ...]
-    stream_seconds: float
+    write_seconds: float
+    call_seconds: float
     encode_seconds: float
 
     def per_token(self, length: float) -> float:
@@ -88,6 +102,22 @@ class NetworkCost:
         each = rows.tokens * self.per_token(rows.length)
         judged = held_out.tokens * self.per_token(held_out.length) * _VALIDATION
         return epochs * (each + judged)
+
+    def streaming(self, test: Size, calls: int) -> float:
+        """Give the seconds of a test span through the streaming forecaster, and of the batch path beside it.
+
+        Parameters
+        ----------
+        test : Size
+            The test side, with the history before it.
+        calls : int
+            Live calls; see :func:`live_calls`.
+        """
+        # A market-wide event is one call, and a step for every entity that reads it.
+        live = calls * max(self.call_seconds - self.write_seconds, 0.0) + test.tokens * self.write_seconds
+        # One of the sequences is forecast in float64 too, at about twice the time.
+        compared = (test.tokens + 2 * test.length) * self.per_token(test.length) * _VALIDATION
+        return live + compared
 
 
 def measure_network(
@@ -127,20 +157,28 @@ def measure_network(
         forecaster = FittedForecaster(
             fitted, tokens[fold.index].encoders, scale, (0.0, 0.0), fold.fit_time, settings.seeds[0]
         )
-        stream = _stream_seconds(forecaster, fold, tokens[fold.index], settings.threads)
+        stream = _stream_seconds(forecaster, prepared.history, fold)
     found.sort()
     lengths, seconds = zip(*found, strict=True)
-    return NetworkCost(lengths, seconds, stream, encode)
+    return NetworkCost(lengths, seconds, *stream, encode)
 
 
-def _stream_seconds(forecaster: FittedForecaster, fold: Fold, tokens: FoldTokens, threads: int) -> float:
-    """Give the seconds per token of forecasting one entity's part of a fold's test span."""
-    own = tokens.side(fold.test)[0]
-    part = replace(fold, test=np.sort(own.rows))
-    stream_test(forecaster, part, tokens, threads=threads)
-    started = time.perf_counter()
-    stream_test(forecaster, part, tokens, threads=threads)
-    return (time.perf_counter() - started) / (len(own.events) + len(own.queries))
+def _stream_seconds(forecaster: FittedForecaster, history: History, fold: Fold) -> tuple[float, float]:
+    """Give the seconds per event of one entity's history before a test span, and of a live call within it."""
+    owner = history.samples["entity"].to_numpy()[fold.test]
+    asked = history.samples[fold.test[owner == owner[0]]].select("entity", "forecast_time")
+    log, text = events_for(history, fold.test[owner == owner[0]])
+    first = nanoseconds_of(asked["forecast_time"]).min()
+    before = int(visible_counts(nanoseconds_of(log.frame["available_at"]), np.array([first]))[0])
+    live = forecaster.stream()
+    live.warm_up()
+    began = time.perf_counter()
+    live.update_many(EventLog(log.frame[:before], log.features), text=None if text is None else text[:before])
+    written = time.perf_counter()
+    live.replay(EventLog(log.frame[before:], log.features), asked, entities=[owner[0]])
+    ended = time.perf_counter()
+    call = (ended - written) / (len(log) - before + asked.height)
+    return (written - began) / before if before else call, call
 
 
 def measure_baseline(prepared: Prepared, model: str, tokens: dict[int, FoldTokens]) -> float | None:

@@ -10,11 +10,11 @@ import polars as pl
 from quantattn.evaluation import validate_forecasts
 from quantattn.forecasters import FittedForecaster
 from quantattn.forecasters.baselines import BASELINES, baseline_traits
-from quantattn.study.keeping import drop_unplanned, write_forecasts
+from quantattn.study.keeping import drop_stale_results, drop_unplanned, write_forecasts
 from quantattn.study.preparing import Prepared
 from quantattn.study.progress import Progress
 from quantattn.walkforward.engines import Engine, run_folds
-from quantattn.walkforward.planning import plan_units, runs_every_seed, unit_steps
+from quantattn.walkforward.planning import plan_tasks, plan_units, runs_every_seed, unit_steps
 from quantattn.walkforward.settings import NETWORKS
 from quantattn.walkforward.units import Unit
 
@@ -50,6 +50,7 @@ def forecast(
     """
     settings = prepared.settings
     units = plan_units(prepared.folds, settings)
+    drop_stale_results(out, plan_tasks(prepared.folds, settings, prepared.source))
     drop_unplanned(out, units)
     steps = sum(unit_steps(unit, settings) for unit in units)
     with progress.stage("train and forecast", total=steps) as stage:

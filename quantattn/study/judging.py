@@ -17,6 +17,7 @@ from quantattn.audit import (
     check_gradient,
     check_information_sets,
     check_purging,
+    check_streaming,
     check_truncation,
     check_visibility,
 )
@@ -177,7 +178,7 @@ def audit(
     """Make every leakage check and give what came out."""
     study, settings = prepared.study, prepared.settings
     compared = comparable(prepared, forecasts)
-    with progress.stage("audit", total=6) as stage:
+    with progress.stage("audit", total=7) as stage:
 
         def run() -> dict[str, Any]:
             checks: list[CheckResult] = []
@@ -190,6 +191,7 @@ def audit(
                 add(check_visibility(forecasts))
                 add(check_purging(prepared.dataset.samples, prepared.folds))
                 add(check_information_sets(compared, prepared.dataset))
+                add(check_streaming(forecasts, prepared.dataset.samples, _streaming_records(prepared, out)))
                 add(check_encoder_cutoffs(prepared.folds, forecasters))
                 add(check_gradient(forecasters, _test_tokens(prepared)))
                 add(
@@ -203,6 +205,14 @@ def audit(
         found = kept(out / "audit.json", result_inputs(out, prepared.source), resume, run)
         stage.note(str(found["verdict"]))
     return found
+
+
+def _streaming_records(prepared: Prepared, out: Path) -> dict[tuple[int, str, int], dict[str, Any] | None]:
+    """Give what every network unit's log says of its streaming path beside the batch path."""
+    return {
+        (unit.fold, unit.model, unit.seed): read_log(unit, out).get("streaming")
+        for unit in network_units(prepared)
+    }
 
 
 def _truncation_inputs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +12,9 @@ from typing import Any, Final
 import polars as pl
 
 from quantattn.files import atomic_path, hash_file, hash_json, write_json
+from quantattn.walkforward.planning import Task
 from quantattn.walkforward.table import parquet_bytes
-from quantattn.walkforward.units import RECORD, Unit, trials_file
+from quantattn.walkforward.units import RECORD, Unit, check_unit, trials_file
 
 FORECASTS: Final = "forecasts.parquet"
 MADE_FROM_FORECASTS: Final = (
@@ -53,14 +54,26 @@ def drop_unplanned(out: Path, units: list[Unit]) -> None:
             fold.rmdir()
 
 
+def drop_results(out: Path) -> None:
+    """Remove everything that was made from the forecasts table."""
+    for name in MADE_FROM_FORECASTS:
+        (out / name).unlink(missing_ok=True)
+
+
+def drop_stale_results(out: Path, tasks: Iterable[Task]) -> None:
+    """Remove results of forecasts that are about to be made again: a run that fails leaves no old verdict."""
+    stands = any((out / name).exists() for name in MADE_FROM_FORECASTS)
+    if stands and any(check_unit(task.unit, out, inputs=task.inputs) is not None for task in tasks):
+        drop_results(out)
+
+
 def write_forecasts(forecasts: pl.DataFrame, out: Path) -> None:
     """Write the forecasts table; results that were made from another one go first."""
     path = out / FORECASTS
     with atomic_path(path) as temporary:
         temporary.write_bytes(parquet_bytes(forecasts))
         if path.exists() and hash_file(path) != hash_file(temporary):
-            for name in MADE_FROM_FORECASTS:
-                (out / name).unlink(missing_ok=True)
+            drop_results(out)
 
 
 def result_inputs(out: Path, source: str) -> str:

@@ -53,12 +53,12 @@ def find_study(name: str) -> Study:
     )
 
 
-def load_study(path: Path, *, check_files: bool = True) -> Study:
+def load_study(path: str | Path, *, check_files: bool = True) -> Study:
     """Load a study file.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         A YAML file. Relative data paths in it start at its folder, and come back absolute.
     check_files : bool, optional
         Whether the data files must exist and have the columns named.
@@ -70,11 +70,14 @@ def load_study(path: Path, *, check_files: bool = True) -> Study:
     Raises
     ------
     UsageError
-        If there is no such file.
+        If there is no such file, or `path` is no path.
     StudyError
         If it is not YAML, or holds an unknown key or an impossible value. The message names the file, then
         the dotted key, what came and the remedy; one line for each fault.
     """
+    if not isinstance(path, str | Path):
+        raise UsageError(f"path={path!r}: give the name of a study file, as a text or a Path")
+    path = Path(path)
     if path.is_dir():
         raise UsageError(f"{str(path)!r} is a folder; give the study file in it")
     if not path.is_file():
@@ -91,7 +94,7 @@ def load_study(path: Path, *, check_files: bool = True) -> Study:
 
 
 def parse_study(
-    content: Any, *, source: str = "study", folder: Path | None = None, check_files: bool = True
+    content: Any, *, source: str = "study", folder: str | Path | None = None, check_files: bool = True
 ) -> Study:
     """Check the content of a study file.
 
@@ -101,7 +104,7 @@ def parse_study(
         What the YAML holds: a mapping with the keys of :class:`Study`.
     source : str, optional
         Where it came from, for the error message.
-    folder : Path, optional
+    folder : str or Path, optional
         Where relative data paths start; the current folder by default.
     check_files : bool, optional
         Whether the data files must exist and have the columns named.
@@ -122,7 +125,7 @@ def parse_study(
             f"{source}: holds a {type(content).__name__} instead of named sections; "
             "`quantattn init` writes a file to begin with"
         )
-    context = {"folder": (folder or Path()).resolve(), "check_files": check_files}
+    context = {"folder": Path(folder or "").resolve(), "check_files": check_files}
     try:
         study = Study.model_validate(dict(content), context=context)
     except ValidationError as error:

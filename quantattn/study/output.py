@@ -22,14 +22,14 @@ RUNS: Final = Path("runs")
 _SHOWN: Final = 3
 
 
-def new_directory(study: Study, *, runs: Path = RUNS, now: datetime | None = None) -> Path:
+def new_directory(study: Study, *, runs: str | Path = RUNS, now: datetime | None = None) -> Path:
     """Name a folder that does not exist yet: ``runs/<study>-<UTC YYYYmmdd-HHMMSS>``.
 
     Parameters
     ----------
     study : Study
         Gives the name.
-    runs : Path, optional
+    runs : str or Path, optional
         The folder of all runs.
     now : datetime, optional
         An instant with zone; the present one by default.
@@ -40,22 +40,22 @@ def new_directory(study: Study, *, runs: Path = RUNS, now: datetime | None = Non
         With ``-2``, ``-3`` … behind it where that second is taken.
     """
     stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-    path = runs / f"{study.name}-{stamp}"
+    path = Path(runs) / f"{study.name}-{stamp}"
     number = 2
     while path.exists():
-        path = runs / f"{study.name}-{stamp}-{number}"
+        path = Path(runs) / f"{study.name}-{stamp}-{number}"
         number += 1
     return path
 
 
-def newest_run(study: Study, *, runs: Path = RUNS) -> Path:
+def newest_run(study: Study, *, runs: str | Path = RUNS) -> Path:
     """Find the run of a study that was begun last.
 
     Parameters
     ----------
     study : Study
         As it is run: reduced, when it is a quick run.
-    runs : Path, optional
+    runs : str or Path, optional
         The folder of all runs.
 
     Returns
@@ -67,7 +67,7 @@ def newest_run(study: Study, *, runs: Path = RUNS) -> Path:
     OutputDirectoryError
         If there is none; the message says how a run of the same name differs.
     """
-    found = sorted(runs.glob(f"*/{STUDY_FILE}"), key=lambda file: (file.stat().st_mtime_ns, str(file)))
+    found = sorted(Path(runs).glob(f"*/{STUDY_FILE}"), key=lambda file: (file.stat().st_mtime_ns, str(file)))
     unlike = ""
     for file in reversed(found):
         with suppress(StudyError):
@@ -82,12 +82,12 @@ def newest_run(study: Study, *, runs: Path = RUNS) -> Path:
     )
 
 
-def refuse_nothing_to_resume(path: Path) -> None:
+def refuse_nothing_to_resume(path: str | Path) -> None:
     """See that there is something in a folder that a user wants to go on with.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The folder.
 
     Raises
@@ -95,20 +95,20 @@ def refuse_nothing_to_resume(path: Path) -> None:
     OutputDirectoryError
         If it does not exist or is empty.
     """
-    folder = path.expanduser()
+    folder = Path(path).expanduser()
     if not folder.exists() or (folder.is_dir() and not _content(folder)):
         raise OutputDirectoryError(f"nothing to resume in {str(path)!r}; leave out --resume to begin")
 
 
 @contextmanager
-def run_directory(path: Path, study: Study, *, resume: bool) -> Iterator[Path]:
+def run_directory(path: str | Path, study: Study, *, resume: bool) -> Iterator[Path]:
     """Claim a folder for a run by writing the resolved study into it.
 
     A folder in which the run then leaves nothing, because it fails at once, is put back as it was.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The folder; it need not exist.
     study : Study
         As it is run: reduced, when it is a quick run.
@@ -128,7 +128,7 @@ def run_directory(path: Path, study: Study, *, resume: bool) -> Iterator[Path]:
     OSError
         If the folder cannot be written to.
     """
-    path = path.expanduser().absolute()
+    path = Path(path).expanduser().absolute()
     _refuse_foreign(path, study, resume=resume)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     begun = (path / STUDY_FILE).exists()

@@ -11,6 +11,7 @@ from quantattn.pit.timestamps import iso
 from quantattn.study import provenance
 from quantattn.study.calibration import (
     NetworkCost,
+    live_calls,
     measure_baseline,
     measure_network,
     side_size,
@@ -229,7 +230,8 @@ def _network_seconds(prepared: Prepared, cost: NetworkCost, task: Task) -> float
     settings = prepared.settings
     fold = next(fold for fold in prepared.folds if fold.index == task.unit.fold)
     test = side_size(prepared, fold.test)
-    seconds = cost.encode_seconds / len(settings.models) + test.tokens * cost.stream_seconds
+    seconds = cost.encode_seconds / len(settings.models)
+    seconds += cost.streaming(test, live_calls(prepared, fold.test))
     if not _trains(task):
         return seconds
     rows, held_out = side_size(prepared, fold.train), side_size(prepared, fold.validation)

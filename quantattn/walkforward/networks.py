@@ -1,9 +1,8 @@
-"""One network in one fold: encode, train, forecast the test span by replaying the events."""
+"""One network in one fold: encode and train."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quantattn.errors import ForecasterError
 from quantattn.forecasters.config import NetworkConfig, TrainingConfig
 from quantattn.forecasters.fitted import FittedForecaster, TargetScale
 from quantattn.forecasters.history import FittedEncoders, History, encode, fit_encoders
 from quantattn.forecasters.intervals import residual_interval
-from quantattn.forecasters.streaming import StreamingForecaster, catch_up, replay_panel
 from quantattn.forecasters.tokens import EntityTokens
 from quantattn.forecasters.training import TrainingLog, forecast_batch, train
 from quantattn.walkforward.fold import Fold, Rows
-from quantattn.walkforward.table import TestForecasts
 
 Tokens = Mapping[str, EntityTokens]
 
@@ -152,62 +148,6 @@ def fit_network(
     residuals = target[rows] - scale.invert(np.array([forecasts[row] for row in rows.tolist()]))
     interval = residual_interval(residuals, training.interval)
     return FittedForecaster(model, inputs.encoders, scale, interval, fold.fit_time, seed), log
-
-
-def _catch_up_all(forecaster: StreamingForecaster, tokens: list[EntityTokens], threads: int) -> list[int]:
-    # The kernels release the lock and entities share nothing, so threads change no bit.
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        return list(pool.map(lambda sequence: catch_up(forecaster, sequence), tokens))
-
-
-def stream_test(
-    forecaster: FittedForecaster, fold: Fold, inputs: FoldTokens, *, threads: int
-) -> TestForecasts:
-    """Forecast a fold's test span through the streaming path.
-
-    The history before the span is written first; from there on events and forecasts come in the order of
-    the clock, one entity at a time, on one thread, and each call is timed.
-
-    Parameters
-    ----------
-    forecaster : FittedForecaster
-        The fold's forecaster.
-    fold : Fold
-        The fold.
-    inputs : FoldTokens
-        Its token sequences.
-    threads : int
-        Threads to write the history before the span with.
-
-    Returns
-    -------
-    TestForecasts
-
-    Raises
-    ------
-    ForecasterError
-        If a test row has no token sequence.
-    DenominatorError
-        If a read meets something that is not finite.
-    """
-    tokens = inputs.side(fold.test)
-    stream = forecaster.stream()
-    stream.warm_up()
-    written = _catch_up_all(stream, tokens, threads)
-    result = replay_panel(stream, tokens, written)
-    order = np.argsort(result.rows)
-    if not np.array_equal(result.rows[order], fold.test):
-        missing = np.setdiff1d(fold.test, result.rows)[:3].tolist()
-        raise ForecasterError(
-            f"fold {fold.index} has {len(fold.test)} test rows and {len(result.rows)} were replayed, missing "
-            f"{missing}; read the history of every entity that has test rows"
-        )
-    return TestForecasts(
-        y_pred=forecaster.target.invert(result.forecasts[order]),
-        interval=forecaster.interval,
-        update_us=result.update_us[order],
-        read_us=result.read_us[order],
-    )
 
 
 def training_log(log: TrainingLog) -> dict[str, Any]:

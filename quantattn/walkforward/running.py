@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from quantattn.errors import ForecasterError
 from quantattn.forecasters.baselines import (
@@ -31,9 +30,11 @@ from quantattn.forecasters.baselines.base import checked_forecasts
 from quantattn.forecasters.fitted import FittedForecaster
 from quantattn.forecasters.history import History
 from quantattn.forecasters.intervals import residual_interval
+from quantattn.walkforward.agreement import Agreement, compare_paths
 from quantattn.walkforward.fitting import Report, fit_unit
 from quantattn.walkforward.fold import Fold
-from quantattn.walkforward.networks import FoldTokens, fold_tokens, stream_test
+from quantattn.walkforward.live import stream_test
+from quantattn.walkforward.networks import FoldTokens, fold_tokens
 from quantattn.walkforward.planning import Task
 from quantattn.walkforward.settings import NETWORKS, FoldSettings
 from quantattn.walkforward.table import TestForecasts, forecast_rows
@@ -144,16 +145,16 @@ def _run(
 ) -> None:
     unit, fold = task.unit, work.by_index[task.unit.fold]
     extra: Callable[[Path], None] | None = None
-    information: pl.DataFrame | None = None
     if unit.model in NETWORKS:
         forecaster, log = _network(work, task, fold, run, tokens, trials, report)
-        forecasts = stream_test(forecaster, fold, tokens(fold), threads=work.settings.threads)
+        forecasts = stream_test(forecaster, fold, work.history, threads=work.settings.threads)
+        log["streaming"] = _agreement(work, forecaster, fold, tokens(fold), forecasts).to_dict()
         extra = forecaster.save
     else:
         # A stranger's model may draw from the global generators without being one of the wrapped ones.
         own = unit.model not in BUILT_IN
         with isolated_randomness(unit.seed) if own else contextlib.nullcontext():
-            forecasts, log, information = _baseline(work, task, fold, tokens)
+            forecasts, log = _baseline(work, task, fold, tokens)
     rows = forecast_rows(
         work.history.samples,
         fold,
@@ -162,11 +163,21 @@ def _run(
         model=unit.model,
         seed=unit.seed,
     )
-    if information is not None:
-        rows = rows.with_columns(
-            information[name].cast(rows.schema[name]).alias(name) for name in information.columns
-        )
     write_unit(unit, run, inputs=task.inputs, forecasts=rows, log=log, extra=extra)
+
+
+def _agreement(
+    work: Work, forecaster: FittedForecaster, fold: Fold, tokens: FoldTokens, forecasts: TestForecasts
+) -> Agreement:
+    training = work.settings.training
+    return compare_paths(
+        forecaster,
+        tokens.tokens.values(),
+        fold.test,
+        forecasts.y_pred,
+        batch_entities=training.batch_entities,
+        segment_tokens=training.segment_tokens,
+    )
 
 
 def _network(
@@ -207,8 +218,8 @@ def _network(
 
 def _baseline(
     work: Work, task: Task, fold: Fold, tokens: TokenSource
-) -> tuple[TestForecasts, dict[str, Any], pl.DataFrame | None]:
-    """Fit a baseline and forecast the test rows; the third is what it saw where that is less than all."""
+) -> tuple[TestForecasts, dict[str, Any]]:
+    """Fit a baseline and forecast the test rows."""
     unit = task.unit
     traits = baseline_traits(unit.model) if unit.model in BASELINES else None
     table = work.table if traits is None else baseline_table(work, traits, fold, tokens)
@@ -226,9 +237,10 @@ def _baseline(
     if callable(notes) and notes():
         log["notes"] = notes()
     if traits is None or traits.window is None:
-        return forecasts, log, None
+        return forecasts, log
     log["window"] = traits.window
-    return forecasts, log, windowed_information(work.sequenced, fold.test, traits.window)
+    seen = windowed_information(work.sequenced, fold.test, traits.window)
+    return replace(forecasts, information=seen), log
 
 
 def _forecasts(model: Baseline, table: SampleTable, rows: np.ndarray) -> np.ndarray:

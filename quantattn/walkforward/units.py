@@ -15,7 +15,7 @@ from quantattn.files import atomic_directory, hash_bytes, hash_file, write_json
 from quantattn.walkforward.forecast_schema import FORECAST_SCHEMA
 from quantattn.walkforward.table import parquet_bytes
 
-SCHEMA = 1
+SCHEMA = 2
 RECORD = "unit.json"
 FORECASTS = "forecasts.parquet"
 LOG = "log.json"
@@ -131,7 +131,7 @@ def store_unit(unit: Unit, run: Path, files: Mapping[str, bytes]) -> None:
             (folder / name).write_bytes(content)
 
 
-def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
+def check_unit(unit: Unit, run: Path, *, inputs: str | None) -> str | None:
     """Say why a stored unit cannot be used again; None if it can.
 
     Parameters
@@ -140,8 +140,8 @@ def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
         The unit.
     run : Path
         The run directory.
-    inputs : str
-        Hash of everything that decides the unit's results now.
+    inputs : str or None
+        Hash of everything that decides the unit's results now; None to leave that out.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def check_unit(unit: Unit, run: Path, *, inputs: str) -> str | None:
         return "its record cannot be read"
     if schema != SCHEMA:
         return f"it was written in schema {schema}"
-    if stored != inputs:
+    if inputs is not None and stored != inputs:
         return "data, code, settings or versions have changed since it was written"
     there = {file.name for file in folder.iterdir()} - {RECORD}
     if set(files) != there or not there >= {FORECASTS, LOG}:

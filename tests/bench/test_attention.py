@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from quantattn.bench import attention as module
 from quantattn.bench import attention_targets as aims
-from quantattn.bench import attention_text, bench_attention, text
+from quantattn.bench import attention_text, bench_attention
 from quantattn.bench.attention_floor import COPY, MATMUL
 from quantattn.bench.attention_targets import may_judge_growth
 from quantattn.bench.peers import AUTO, PERFORMER, SDPA
@@ -213,11 +213,6 @@ def test_the_command_prints_tables_or_json(clocks):
         "targets",
     }
     assert found["machine"]["cpu"]
-
-
-def test_one_thread_is_a_thread():
-    assert text._count(1, "thread") == "1 thread"
-    assert text._count(2, "thread") == "2 threads"
 
 
 def test_a_wrong_option_is_a_wrong_request():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantattn.encoders import HashingTextEncoder
+from quantattn.encoders.text import TextHasher
 from quantattn.errors import EncoderError
 
 
@@ -200,3 +202,106 @@ def test_hostile_text_is_linear() -> None:
     encoded = encode("a" * 400_000 + "1", "a'" * 200_000 + "1")
     assert not encoded[0].any()
     assert encoded[1].any()
+
+
+# --- one text at a time -----------------------------------------------------------------------------------
+
+HOSTILE = "aZ bY9_ é ß İ ſ ﬀ Ａ東 ٣²Ⅷǅª\u0301\u200d\U0001d400\U0001f600-'.\n\t\x00\x1f\x85\xa0\u2028\ufeff"
+
+
+@pytest.mark.parametrize("width", [1, 7, 32])
+@pytest.mark.parametrize("ngram_range", [(1, 1), (1, 2), (2, 3), (3, 3)])
+def test_one_text_has_the_bits_of_the_table(width: int, ngram_range: tuple[int, int]) -> None:
+    draw = np.random.default_rng(width)
+    texts = ["".join(draw.choice(list(HOSTILE), draw.integers(0, 40))) for _ in range(300)]
+    texts += [
+        "",
+        "a",
+        "a b",
+        "A  b\nC",
+        "x" * 5_000,
+        "ab " * 3_000,
+        "don't",
+        "52-week high",
+        "x1y under_score K2",
+    ]
+    wanted = encode(*texts, width=width, ngram_range=ngram_range)
+    hasher = TextHasher(HashingTextEncoder(width, ngram_range), remember=5)
+    for text, row in zip(texts, wanted, strict=True):
+        assert hasher(text).tobytes() == row.tobytes() == hasher(text).tobytes()
+    assert np.count_nonzero(wanted.any(axis=1)) > 100
+    assert not hasher(None).any()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(max_size=60) | st.text(alphabet=HOSTILE, max_size=60) | st.text(alphabet="aB1_ é", max_size=30)
+)
+def test_any_text(text: str) -> None:
+    assert TextHasher(HashingTextEncoder(16))(text).tobytes() == encode(text, width=16)[0].tobytes()
+
+
+def word_with_hash(wanted: int) -> str:
+    """Eight letters of a given hash: the steps of the last block are undone, until it holds letters."""
+    mask = 0xFFFFFFFF
+
+    def unshifted(value: int, by: int) -> int:
+        found = value
+        for _ in range(32 // by + 1):
+            found = value ^ found >> by
+        return found
+
+    def divided(value: int, factor: int) -> int:
+        return value * pow(factor, -1, 2**32) & mask
+
+    h = unshifted(wanted, 16)
+    h = unshifted(divided(h, 0xC2B2AE35), 13)
+    h = unshifted(divided(h, 0x85EBCA6B), 16) ^ 8
+    h = divided(h - 0xE6546B64, 5)
+    h = (h >> 13 | h << 19) & mask
+    for first in map("".join, itertools.product("abcdefghijklmnop", repeat=4)):
+        k = int.from_bytes(first.encode(), "little") * 0xCC9E2D51 & mask
+        begun = ((k << 15 | k >> 17) & mask) * 0x1B873593 & mask
+        begun = ((begun << 13 | begun >> 19) & mask) * 5 + 0xE6546B64 & mask
+        k = divided(h ^ begun, 0x1B873593)
+        last = divided(k >> 15 | k << 17, 0xCC9E2D51).to_bytes(4, "little")
+        if all(97 <= letter <= 122 for letter in last):
+            return first + last.decode()
+    raise AssertionError("no such word")
+
+
+@pytest.mark.parametrize("value", [-(2**31), 2**31 - 1, -1, 0])
+@pytest.mark.parametrize("width", [1, 3, 7, 32, 1000])
+def test_the_least_hash_has_no_absolute_value(value: int, width: int) -> None:
+    word = word_with_hash(value & 0xFFFFFFFF)
+    assert murmur3(word.encode()) == value
+    found = TextHasher(HashingTextEncoder(width))(word)
+    assert found.tobytes() == encode(word, width=width)[0].tobytes()
+    assert np.flatnonzero(found).tolist() == [abs(value) % width]
+    assert found[abs(value) % width] == (1 if value >= 0 else -1)
+
+
+def test_what_was_hashed_is_kept_and_cannot_be_written_to() -> None:
+    hasher = TextHasher(HashingTextEncoder(8), remember=2)
+    first = hasher("up again")
+    assert hasher("up again") is first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        hasher(None)[0] = 1.0
+    hasher("down")
+    hasher("up again")  # the latest again
+    hasher("flat")
+    assert hasher("up again") is first
+    long = "word " * 1_000
+    assert hasher(long) is not hasher(long)
+
+
+def test_half_a_surrogate_pair_is_no_letter() -> None:
+    hasher = TextHasher(HashingTextEncoder(8))
+    assert hasher("\ud800 up \udfff").tobytes() == hasher("up").tobytes()
+
+
+def test_a_hasher_of_an_impossible_encoder() -> None:
+    with pytest.raises(EncoderError, match="width=0"):
+        TextHasher(HashingTextEncoder(0))

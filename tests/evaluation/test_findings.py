@@ -269,9 +269,9 @@ def test_speed() -> None:
     assert told == (
         "When a forecast was due in the backtest, the median read took 85 µs with linear attention (p99 120 "
         "µs) and 170 µs with softmax attention (p99 2.4 ms): linear is 2.0 times as fast; at 32,768 events "
-        "of history a read takes 84 µs with linear and 2.1 ms with softmax attention: linear is 25.0 times "
-        "as fast; linear attention is the faster one from 1,024 events on; training took 30 s with linear "
-        "and 90 s with softmax attention: linear is 3.0 times as fast."
+        "of history a read of the network alone takes 84 µs with linear and 2.1 ms with softmax attention: "
+        "linear is 25.0 times as fast; linear attention is the faster one from 1,024 events on; training "
+        "took 30 s with linear and 90 s with softmax attention: linear is 3.0 times as fast."
     )
 
 

@@ -15,7 +15,7 @@ from quantattn.forecasters import (
     FittedEncoders,
     FittedForecaster,
     NetworkConfig,
-    StreamingForecaster,
+    NetworkStream,
     TargetScale,
 )
 
@@ -157,24 +157,24 @@ class TestCurve:
         assert size["softmax", 4_000] > 50 * size["softmax", 10]
 
     def test_as_many_steps_are_taken_untimed_as_timed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        taken: dict[str, list[Any]] = {"update": [], "forecast": [], "update_many": [], "warm_up": []}
+        taken: dict[str, list[Any]] = {"write": [], "read": [], "write_sequence": [], "warm_up": []}
         for name, calls in taken.items():
-            original = getattr(StreamingForecaster, name)
+            original = getattr(NetworkStream, name)
 
             def spy(self: Any, *inputs: Any, original: Any = original, calls: Any = calls) -> Any:
                 calls.append(inputs)
                 return original(self, *inputs)
 
-            monkeypatch.setattr(StreamingForecaster, name, spy)
+            monkeypatch.setattr(NetworkStream, name, spy)
         tokens = _tokens()
         latency_curve({"linear": _forecaster("linear")}, tokens, histories=(20,), repeats=5)
-        assert len(taken["warm_up"]) == len(taken["update_many"]) == 1
-        assert len(taken["update"]) == len(taken["forecast"]) == 10
-        (_, cold, _), *_ = taken["update_many"]
+        assert len(taken["warm_up"]) == len(taken["write_sequence"]) == 1
+        assert len(taken["write"]) == len(taken["read"]) == 10
+        (_, cold, _), *_ = taken["write_sequence"]
         # The history is the entity's own, over and over, in its order.
         assert np.array_equal(cold, np.concatenate([tokens.events] * 3)[:20])
-        assert np.array_equal(taken["update"][0][1], tokens.events[20 % 7])
-        assert np.array_equal(taken["forecast"][0][1], tokens.queries[-1])
+        assert np.array_equal(taken["write"][0][1], tokens.events[20 % 7])
+        assert np.array_equal(taken["read"][0][1], tokens.queries[-1])
 
     @pytest.mark.parametrize("gap", [0, 1, DAY, 200 * DAY, 20_000 * DAY])
     def test_the_clock_of_a_repeated_history_neither_turns_back_nor_runs_out(self, gap: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def test_a_loaded_forecaster_streams_equal_bits(tmp_path: Path, attention: Atten
         again = encode(read, loaded.encoders)[entity]
         assert again.events.tobytes() == tokens.events.tobytes()
         assert again.queries.tobytes() == tokens.queries.tobytes()
-        before = replay(forecaster.stream(), tokens).forecasts
-        after = replay(loaded.stream(), again).forecasts
+        before = replay(forecaster.network_stream(), tokens).forecasts
+        after = replay(loaded.network_stream(), again).forecasts
         assert np.abs(before).max() > 0
         assert after.tobytes() == before.tobytes()
         assert loaded.target.invert(after).tobytes() == forecaster.target.invert(before).tobytes()
@@ -80,6 +81,16 @@ def test_everything_else_comes_back(tmp_path: Path) -> None:
     assert loaded.encoders.events.fingerprint == forecaster.encoders.events.fingerprint
     assert loaded.encoders.events.card_ == forecaster.encoders.events.card_
     assert loaded.encoders.queries.fingerprint == forecaster.encoders.queries.fingerprint
+
+
+@pytest.mark.parametrize("scope", ["entity+market", "entity", "market"])
+def test_the_scope_comes_back(tmp_path: Path, scope: Any) -> None:
+    forecaster, _ = forecaster_of()
+    scoped = replace(forecaster, encoders=replace(forecaster.encoders, scope=scope))
+    scoped.save(tmp_path)
+    loaded = FittedForecaster.load(tmp_path)
+    assert loaded.scope == loaded.encoders.scope == loaded.stream().scope == scope
+    assert loaded.network_stream().entities == ()
 
 
 def test_bytes_are_the_same_each_time(tmp_path: Path) -> None:
@@ -115,7 +126,19 @@ def test_missing(tmp_path: Path, name: str) -> None:
 
 
 def test_no_folder_at_all(tmp_path: Path) -> None:
-    refused(tmp_path / "nowhere", "no readable forecaster")
+    with pytest.raises(
+        CheckpointError, match=r"nowhere does not exist; give folds/.* of a run, or what save"
+    ):
+        FittedForecaster.load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"there is no forecaster\.json in it; give folds/.* of a run"):
+        FittedForecaster.load(tmp_path)
+
+
+def test_a_folder_may_be_named_by_a_text(tmp_path: Path) -> None:
+    forecaster, _ = stored(tmp_path)
+    (tmp_path / "b").mkdir()
+    forecaster.save(str(tmp_path / "b"))
+    assert FittedForecaster.load(str(tmp_path / "b")).fit_time == forecaster.fit_time
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG])
@@ -250,6 +273,7 @@ KEYS = [
     "query_scaler",
     "query_width",
     "schema",
+    "scope",
     "seed",
     "target",
     "weights_sha256",
@@ -268,10 +292,10 @@ def test_a_key_is_missing(tmp_path: Path, key: str) -> None:
     refused(tmp_path)
 
 
-@pytest.mark.parametrize("schema", [0, 2, "1", None, 1.5])
+@pytest.mark.parametrize("schema", [0, 1, 3, "2", None, 2.5])
 def test_another_schema(tmp_path: Path, schema: Any) -> None:
     forged(tmp_path, setting("schema", schema))
-    refused(tmp_path, rf"has schema {schema}, this version reads 1")
+    refused(tmp_path, rf"has schema {schema}, this version reads 2")
 
 
 @pytest.mark.parametrize(
@@ -313,6 +337,9 @@ def test_another_denominator_policy(tmp_path: Path, policy: Any) -> None:
         ("query_scaler", []),
         ("query_scaler.scale", [1.0]),
         ("query_scaler.mean", ["a", "b"]),
+        ("scope", None),
+        ("scope", "all"),
+        ("scope", ["entity"]),
         ("encoder_cutoff", None),
         ("encoder_cutoff", "tomorrow"),
         ("interval", [1.0]),

@@ -122,3 +122,32 @@ def test_round_trip() -> None:
         assert HeadConfig.from_dict(head.to_dict()) == head
     with pytest.raises(UsageError, match="head holds"):
         HeadConfig.from_dict({"kind": "point"})
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 16, 31, 64])
+@pytest.mark.parametrize(
+    "head",
+    [
+        HeadConfig("gaussian"),
+        HeadConfig("gaussian", targets=("a", "b", "c")),
+        HeadConfig("direction"),
+        HeadConfig("direction", targets=("a", "b", "c")),
+        HeadConfig("quantile", levels=(0.1, 0.5, 0.9)),
+        HeadConfig("quantile", targets=("a", "b"), levels=(0.05, 0.25, 0.5, 0.75, 0.95)),
+    ],
+)
+def test_a_forecast_has_the_same_bits_in_any_company(head: HeadConfig, count: int) -> None:
+    raw = np.random.default_rng(count).normal(0, 4, (count, head.outputs)).astype(np.float32)
+    many = distribution(head, raw)
+    for row in range(count):
+        alone = distribution(head, raw[row : row + 1])
+        for name in ("point", "variance", "quantiles"):
+            one, all_of_them = getattr(alone, name), getattr(many, name)
+            assert (one is None) == (all_of_them is None)
+            if one is not None:
+                assert one[0].tobytes() == all_of_them[row].tobytes()
+
+
+def test_probabilities_at_the_ends() -> None:
+    said = distribution(HeadConfig("direction"), np.array([[-1e30], [-800.0], [0.0], [800.0], [1e30]]))
+    assert said.point[:, 0].tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]

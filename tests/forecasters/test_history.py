@@ -81,6 +81,17 @@ def test_sequences() -> None:
     assert read.features == ("x", "y")
 
 
+@pytest.mark.parametrize("scope", ["entity+market", "entity", "market"])
+def test_the_scope_goes_with_the_sequences(scope: Any) -> None:
+    whole = dataset()
+    scoped = PointInTimeDataset(whole.events, whole.clock, whole.labels, scope=scope, check=False)
+    read = read_history(scoped, 4)
+    assert read.scope == scope
+    assert fit_encoders(read, at(52), text_width=4).scope == scope
+    kinds = set(read.entities["A"].events["entity"].to_list())
+    assert kinds == {"entity+market": {"A", None}, "entity": {"A"}, "market": {None}}[scope]
+
+
 def test_only_some_entities() -> None:
     read = read_history(dataset(), 4, ("B",))
     assert list(read.entities) == ["B"]

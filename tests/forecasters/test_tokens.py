@@ -161,3 +161,41 @@ def test_select_of_nothing() -> None:
 def test_total_queries() -> None:
     assert total_queries({"A": random_tokens(5, 3), "B": random_tokens(5, 4)}) == 7
     assert total_queries({}) == 0
+
+
+# --- one row and many -------------------------------------------------------------------------------------
+
+
+def test_the_logarithm_is_numpys_to_a_float() -> None:
+    days = np.concatenate(
+        [10 ** np.random.default_rng(0).uniform(-14, 6, 50_000), [0.0, 1.0, 2.0, -1.0, 1e-300]]
+    )
+    wanted = np.log1p(np.maximum(days, 0.0) * 24.0) / 5.0
+    found = elapsed_feature(days)[:, 0]
+    assert np.abs(found - wanted).max() <= np.spacing(np.float32(3.0))
+    assert (np.abs(found / np.maximum(wanted, 1e-300) - 1)[wanted > 1e-30] < 1.2e-7).all()
+
+
+def test_sine_and_cosine_are_numpys_to_a_float() -> None:
+    moments = np.random.default_rng(1).integers(-(2**63) + 1, 2**63 - 1, 50_000)
+    phase = 2 * np.pi * ((moments / DAY) % 365.2425) / 365.2425
+    wanted = np.stack([np.sin(phase), np.cos(phase)], axis=-1)
+    assert np.abs(season_feature(moments) - wanted).max() < 1e-7
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 16, 33])
+def test_a_row_has_the_same_bits_in_any_company(count: int) -> None:
+    draw = np.random.default_rng(count)
+    days = 10 ** draw.uniform(-9, 4, count)
+    moments = draw.integers(-(2**62), 2**62, count)
+    elapsed, season = elapsed_feature(days), season_feature(moments)
+    for row in range(count):
+        assert elapsed_feature(days[row : row + 1])[0].tobytes() == elapsed[row].tobytes()
+        assert season_feature(moments[row : row + 1])[0].tobytes() == season[row].tobytes()
+
+
+def test_strided_times() -> None:
+    moments = np.arange(START, START + 8 * DAY, DAY)
+    assert season_feature(moments[::2]).tobytes() == season_feature(moments[::2].copy()).tobytes()
+    days = np.arange(8.0)
+    assert elapsed_feature(days[::-2]).tobytes() == elapsed_feature(days[::-2].copy()).tobytes()

@@ -210,7 +210,7 @@ def test_far_years(text, expected):
         datetime(1677, 9, 21, tzinfo=UTC),
         datetime(9999, 12, 31, tzinfo=UTC),
         datetime(1, 1, 1, tzinfo=UTC),
-        np.datetime64("3000-01-01"),
+        np.datetime64("3000-01-01T00"),
         2**63,
         -(2**63),
         10**30,
@@ -225,6 +225,16 @@ def test_out_of_range_is_refused_and_never_wraps(moment):
 @pytest.mark.parametrize("moment", [pd.NaT, np.datetime64("NaT"), None, float("nan")], ids=repr)
 def test_a_missing_instant_is_refused(moment):
     with pytest.raises(TimestampError, match=r"missing \(NaT\); drop the row"):
+        to_nanoseconds(moment)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [date(2024, 11, 29), *(np.datetime64("2024-11-29").astype(f"M8[{unit}]") for unit in "DWMY")],
+    ids=repr,
+)
+def test_a_date_is_no_instant(moment):
+    with pytest.raises(TimestampError, match="is a date, and a date is not a time"):
         to_nanoseconds(moment)
 
 

@@ -332,14 +332,92 @@ def test_the_best_baseline_is_a_key_figure(make_run: MakeRun) -> None:
     assert "HAR" not in strip.text
 
 
-def test_latency_says_what_it_leaves_out(make_run: MakeRun) -> None:
-    said = _page(make_run()).by_id("latency").text
-    assert (
-        "Not in these times: receiving an event, encoding its text and gathering its as-of features." in said
-    )
-    assert "Where a history is longer than the entity's own, its events are repeated." in said
+def test_latency_says_what_it_holds_and_leaves_out(make_run: MakeRun) -> None:
+    run = make_run()
+    live = "In the backtest an update is one live call: an event's text and figures encoded, the as-of values"
+    alone = "By history length it is the network alone, one encoded event or one forecast of one entity."
+    repeats = "Where a history is longer than the entity's own, its events are repeated."
+    left_out = "Not in these times: receiving an event and parsing it."
+    said = _page(run).by_id("latency").text
+    assert [text in said for text in (live, alone, repeats, left_out)] == [True] * 4
+    latency = read(run / "latency.json")
+    write(run / "latency.json", {**latency, "curve": [], "crossover_history": None})
+    said = _page(run).by_id("latency").text
+    assert [text in said for text in (live, alone, repeats, left_out)] == [True, False, False, True]
+    write(run / "latency.json", {**latency, "backtest": []})
+    said = _page(run).by_id("latency").text
+    assert [text in said for text in (live, alone, repeats, left_out)] == [False, True, True, True]
     without = _page(make_run("without", latency=False)).by_id("latency").text
     assert "Not in these times" not in without
+
+
+TWINS = "The twins side by side: the whole live call, and the network's step in it"
+
+
+def test_twins_are_compared_by_the_live_call_and_by_the_network(make_run: MakeRun) -> None:
+    run = make_run()
+    assert _page(run).table(TWINS) == [
+        ["Median of", "Linear attention", "Softmax attention", "Softmax ÷ linear"],
+        ["Read whole live call in the backtest", "41.2 µs", "231 µs", "5.6×"],
+        ["Update whole live call in the backtest", "84.0 µs", "390 µs", "4.6×"],
+        ["Read network alone at 16,384 events", "41.2 µs", "1.14 ms", "28×"],
+        ["Update network alone at 16,384 events", "83.2 µs", "1.86 ms", "22×"],
+    ]
+    latency = read(run / "latency.json")
+    # Of a length that one of them lacks, and of what was not timed, nothing is compared.
+    latency["curve"] = [p for p in latency["curve"] if (p["model"], p["history"]) != ("softmax", 16384)]
+    for entry in latency["backtest"]:
+        entry["update_us"] = None
+    latency["backtest"][0]["read_us"] = None
+    write(run / "latency.json", latency)
+    assert [row[0] for row in _page(run).table(TWINS)[1:]] == [
+        "Read whole live call in the backtest",
+        "Read network alone at 4,096 events",
+        "Update network alone at 4,096 events",
+    ]
+    assert _page(run).table(TWINS)[1][1:] == ["–", "231 µs", "–"]
+    latency["backtest"] = latency["backtest"][:1]
+    latency["curve"] = [point for point in latency["curve"] if point["model"] == "linear"]
+    write(run / "latency.json", latency)
+    assert TWINS not in _page(run).by_id("latency").text
+
+
+def test_what_the_audit_says_of_the_two_paths_stands_beside_the_latencies(make_run: MakeRun) -> None:
+    run = make_run()
+    assert "batch path" not in _page(run).by_id("latency").text
+    audit = read(run / "audit.json")
+    said = "the batch path gives the same to within 4.8e-07, at most 3% of it (fold 0 linear seed 0)."
+    evidence = [
+        {"model": "linear", "fold": 0, "seed": 0, "forecasts": 3920, "largest": 4.8e-07}
+        | {"where": "GE 2022-08-26T19:45:00Z", "tolerance": 1.7e-05, "rounding": 2.6e-07}
+    ]
+    audit["checks"].append(
+        {
+            "name": "streaming",
+            "title": "Do the two paths agree?",
+            "verdict": "PASS",
+            "summary": said,
+            "coverage": {"forecasts compared with the batch path": 1.0},
+            "evidence": {"by network": evidence},
+        }
+    )
+    write(run / "audit.json", audit)
+    page = _page(run)
+    for section in ("latency", "audit"):
+        assert said.replace("fold 0", "fold 1") in page.by_id(section).text
+    assert page.table("by network") == [
+        ["model", "fold", "seed", "forecasts", "largest", "where", "tolerance", "rounding"],
+        [
+            "linear",
+            "1",
+            "0",
+            "3920",
+            "4.800 × 10⁻⁷",
+            "GE 2022-08-26T19:45:00Z",
+            "1.700 × 10⁻⁵",
+            "2.600 × 10⁻⁷",
+        ],
+    ]
 
 
 def test_a_crossover_is_marked_only_where_the_curves_cross(make_run: MakeRun) -> None:

@@ -39,7 +39,15 @@ from tests.study.small import (
 )
 
 FOLDS = 2
-CHECKS = ("visibility", "purging", "information_sets", "encoder_cutoffs", "gradient", "truncation")
+CHECKS = (
+    "visibility",
+    "purging",
+    "information_sets",
+    "streaming",
+    "encoder_cutoffs",
+    "gradient",
+    "truncation",
+)
 
 
 def _slow(*values: Any, id: str | None = None) -> Any:
@@ -486,8 +494,8 @@ class TestLessToCompare:
         ("models", "unexercised"),
         [
             _slow(["linear"], {"information_sets"}),
-            (["mean", "har"], {"encoder_cutoffs", "gradient"}),
-            _slow(["mean"], {"information_sets", "encoder_cutoffs", "gradient"}),
+            (["mean", "har"], {"streaming", "encoder_cutoffs", "gradient"}),
+            _slow(["mean"], {"information_sets", "streaming", "encoder_cutoffs", "gradient"}),
         ],
     )
     def test_what_cannot_be_exercised_is_said(

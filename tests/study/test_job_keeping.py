@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from quantattn.errors import OutputDirectoryError
 from quantattn.files import exclusive_directory, write_json
 from quantattn.study import SilentProgress, job, keeping, parse_study
-from quantattn.walkforward.units import RECORD, Unit, check_unit, trials_file
+from quantattn.walkforward.planning import Task
+from quantattn.walkforward.units import RECORD, Unit, check_unit, trials_file, write_unit
 
 DONE = {"verdict": "FAIL", "checks": []}
 
@@ -93,3 +95,23 @@ def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
     assert mine.exists()
     assert [file.exists() for file in trials] == [True, False]
     assert not stale.parent.exists()
+
+
+def test_results_of_forecasts_that_are_made_again_go_before(tmp_path: Path) -> None:
+    unit = Unit(0, "har", 0)
+    rows = pl.DataFrame({"y_pred": [1.0]})
+    write_unit(unit, tmp_path, inputs="now", forecasts=rows, log={})
+    names = [*keeping.MADE_FROM_FORECASTS, keeping.FORECASTS, "study.yaml"]
+
+    def left(tasks: list[Task]) -> list[str]:
+        for name in names:
+            (tmp_path / name).write_text("{}")
+        keeping.drop_stale_results(tmp_path, tasks)
+        return [name for name in names if (tmp_path / name).exists()]
+
+    assert left([Task(unit, "now")]) == names
+    others = [keeping.FORECASTS, "study.yaml"]
+    assert left([Task(unit, "changed since")]) == others
+    assert left([Task(unit, "now"), Task(Unit(1, "har", 0), "now")]) == others  # one is absent
+    (unit.folder(tmp_path) / "log.json").write_text("altered")
+    assert left([Task(unit, "now")]) == others

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -396,6 +397,24 @@ def test_a_damaged_data_file_is_refused(
     with pytest.raises(StudyError, match=r"data\.prices: '.*' cannot be read") as caught:
         load_study(write(_prices(name)))
     assert wanted in str(caught.value)
+
+
+def test_a_file_may_be_named_by_a_text(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(GOOD)
+    assert load_study(str(path)) == load_study(path)
+    monkeypatch.chdir(path.parent)
+    assert load_study(path.name) == load_study(path)
+    content = {"name": "a", "data": {"prices": "gone.csv"}}
+    told = [
+        parse_study(content, folder=at, check_files=False) for at in (str(path.parent), path.parent, None)
+    ]
+    assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize("path", [None, 3, b"my.yaml", {"name": "mine"}])
+def test_what_is_no_path_is_a_usage_error(path: Any) -> None:
+    with pytest.raises(UsageError, match=r"path=.*: give the name of a study file"):
+        load_study(path)
 
 
 def test_a_missing_file_is_a_usage_error_that_names_it(folder: Path) -> None:

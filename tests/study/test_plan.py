@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from quantattn.cli import app
 from quantattn.study import parse_study, provenance
-from quantattn.study.calibration import NetworkCost, Size, side_size
+from quantattn.study.calibration import NetworkCost, Size, live_calls, side_size
 from quantattn.study.execution import Execution
 from quantattn.study.plan import ESTIMATE, StudyPlan, plan_study
 from quantattn.study.plan_text import plan_text
@@ -82,18 +82,37 @@ class TestEstimates:
         assert plan.memory_gib is None or plan.memory_gib > 0
 
     def test_cost_goes_by_tokens_and_length(self) -> None:
-        cost = NetworkCost((100.0, 300.0), (1.0, 2.0), 0.0, 0.0)
+        cost = NetworkCost((100.0, 300.0), (1.0, 2.0), 0.0, 0.0, 0.0)
         assert cost.per_token(100) == 1.0
         assert cost.per_token(300) == 2.0
         assert cost.per_token(200) == 1.5
         assert cost.per_token(500) == 3.0
         assert cost.per_token(0) == 0.5
-        falling = NetworkCost((100.0, 300.0), (2.0, 1.0), 0.0, 0.0)  # two noisy points
+        falling = NetworkCost((100.0, 300.0), (2.0, 1.0), 0.0, 0.0, 0.0)  # two noisy points
         assert falling.per_token(10_000) == 0.5
-        single = NetworkCost((100.0,), (4.0,), 0.0, 0.0)
+        single = NetworkCost((100.0,), (4.0,), 0.0, 0.0, 0.0)
         assert single.per_token(7) == single.per_token(700) == 4.0
         # 10 epochs of 1,000 tokens at 2 a token, and 300 tokens of validation at a third of that.
         assert cost.training(Size(900, 3), Size(300, 1), 10) == pytest.approx(10 * (1800 + 200))
+
+    def test_streaming_costs_its_writes_its_calls_and_the_batch_path_beside_it(self) -> None:
+        # 400 tokens written at 0.5 each, 60 calls that take 2 more, and a third of 400 + 2 * 200 tokens at 3.
+        cost = NetworkCost((100.0,), (3.0,), 0.5, 2.5, 0.0)
+        assert cost.streaming(Size(400, 2), 60) == pytest.approx(200 + 120 + 800)
+        # A call that was measured as faster than a write costs no less than one.
+        noisy = NetworkCost((100.0,), (0.0,), 0.5, 0.1, 0.0)
+        assert noisy.streaming(Size(400, 2), 60) == pytest.approx(200)
+
+    def test_live_calls_are_forecasts_and_the_raw_events_behind_the_first_of_them(self) -> None:
+        prepared = prepare(packaged_study(), SilentProgress())
+        rows = prepared.folds[0].test
+        asked = prepared.history.samples[rows]
+        first, last = asked["forecast_time"].min(), asked["forecast_time"].max()
+        events = prepared.dataset.events.frame
+        ours = events["entity"].is_null() | events["entity"].is_in(asked["entity"].unique().implode())
+        live = events.filter(ours & (events["available_at"] >= first) & (events["available_at"] < last))
+        assert 0 < live.height < events.height
+        assert live_calls(prepared, rows) == live.height + len(rows)
 
     def test_a_search_costs_its_trials(self) -> None:
         pytest.importorskip("optuna", reason="the extra search is not installed")

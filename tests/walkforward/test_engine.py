@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from quantattn.files import hash_file
 from quantattn.forecasters import FittedForecaster, TrainingConfig, catch_up, encode, read_history, replay
 from quantattn.pit.timestamps import instants, nanoseconds_of
 from quantattn.walkforward import FORECAST_SCHEMA
+from quantattn.walkforward.agreement import Agreement
 from quantattn.walkforward.engines import Outcome, run_folds
 from quantattn.walkforward.planning import plan_units, unit_steps
 from quantattn.walkforward.settings import FoldSettings
@@ -146,6 +148,27 @@ def test_twins_see_equal_information(finished: tuple[Path, Outcome, Watched]) ->
     assert set(by_row["info_hash"]) == set(by_row["n_visible"]) == {1}
 
 
+def test_every_network_s_log_says_how_its_two_paths_compare(finished: tuple[Path, Outcome, Watched]) -> None:
+    for unit in UNITS:
+        said = read_log(unit, finished[0]).get("streaming")
+        if unit.model not in ("linear", "softmax"):
+            assert said is None
+            continue
+        compared = Agreement.from_dict(said)
+        assert compared.forecasts == len(market().folds[unit.fold].test)
+        assert compared.within
+        assert compared.entity in ENTITIES
+
+
+def test_a_unit_of_an_older_schema_is_done_again_with_the_reason(copy: Path) -> None:
+    record = copy / "folds" / "1" / "linear-0" / "unit.json"
+    values = json.loads(record.read_text(encoding="utf-8"))
+    assert values["schema"] == 2
+    record.write_text(json.dumps({**values, "schema": 1}), encoding="utf-8")
+    outcome = run_in(copy)
+    assert outcome.redone == {Unit(1, "linear", 0): "it was written in schema 1"}
+
+
 def test_seeds_and_models_differ(finished: tuple[Path, Outcome, Watched]) -> None:
     forecasts = finished[1].forecasts
     columns = [
@@ -169,7 +192,7 @@ def test_the_stored_forecasters_made_the_table(finished: tuple[Path, Outcome, Wa
         )
         for entity in ENTITIES:
             test = tokens[entity].select(world.folds[unit.fold].test)
-            stream = forecaster.stream()
+            stream = forecaster.network_stream()
             again = forecaster.target.invert(replay(stream, test, catch_up(stream, test)).forecasts)
             assert again.tolist() == own.filter(pl.col("entity") == entity)["y_pred"].to_list()
 

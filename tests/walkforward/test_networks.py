@@ -1,4 +1,4 @@
-"""One network in one fold: trained on its side alone, forecasting by replay."""
+"""One network in one fold: trained on its side alone."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from quantattn.errors import ForecasterError
-from quantattn.forecasters import (
-    FittedForecaster,
-    StreamingForecaster,
-    TrainingLog,
-    forecast_batch,
-    replay,
-)
+from quantattn.forecasters import FittedForecaster, TrainingLog, forecast_batch
 from quantattn.forecasters.config import Attention
-from quantattn.walkforward.networks import FoldTokens, fit_network, fold_tokens, stream_test, training_log
+from quantattn.walkforward.networks import FoldTokens, fit_network, fold_tokens, training_log
 
 from .market import TEXT_WIDTH, market, settings_of
 
@@ -177,75 +170,6 @@ def test_progress_is_told() -> None:
         on_epoch=told.append,
     )
     assert told == [0, 1]
-
-
-# --- streaming --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("attention", BOTH)
-def test_test_forecasts_are_a_replay_from_the_first_event(attention: Attention) -> None:
-    fold = market().folds[1]
-    forecaster, _ = fitted(attention)
-    found = stream_test(forecaster, fold, tokens_of(), threads=1)
-    assert found.interval == forecaster.interval
-    assert found.read_us is not None
-    assert (found.read_us > 0).all()
-    expected = {}
-    for tokens in tokens_of().tokens.values():
-        # The whole history with all its forecasts, not only the test span's.
-        result = replay(StreamingForecaster(forecaster.network), tokens)
-        expected.update(zip(result.rows.tolist(), result.forecasts.tolist(), strict=True))
-    by_hand = [expected[int(row)] * forecaster.target.scale + forecaster.target.center for row in fold.test]
-    assert found.y_pred.tolist() == by_hand
-    batch = forecast_batch(forecaster.network, tokens_of().side(fold.test), 3)
-    scaled = np.array([batch[int(row)] for row in fold.test])
-    assert forecaster.target.invert(scaled) == pytest.approx(found.y_pred, abs=1e-5)
-
-
-@pytest.mark.parametrize("attention", BOTH)
-def test_threads_change_no_bit(attention: Attention) -> None:
-    fold = market().folds[1]
-    forecaster, _ = fitted(attention)
-    forecasts = [stream_test(forecaster, fold, tokens_of(), threads=n).y_pred.tolist() for n in (1, 2, 5)]
-    assert forecasts[0] == forecasts[1] == forecasts[2]
-    assert len(set(forecasts[0])) == len(fold.test)
-
-
-def test_forecasts_and_latencies_stand_in_the_rows_they_belong_to() -> None:
-    """Whatever the order of the entities. AAA falls silent: only its first forecast has an event to write."""
-    fold = market().folds[1]
-    forecaster, _ = fitted("linear")
-    tokens = dict(tokens_of().tokens)
-    silent = tokens["AAA"]
-    end = int(silent.select(fold.test).counts[0])
-    tokens["AAA"] = dataclasses.replace(
-        silent,
-        events=silent.events[:end],
-        event_times=silent.event_times[:end],
-        counts=np.minimum(silent.counts, end),
-    )
-    backwards = dict(reversed(tokens.items()))
-    one, two = (
-        stream_test(forecaster, fold, FoldTokens(each, tokens_of().encoders), threads=1)
-        for each in (tokens, backwards)
-    )
-    assert one.y_pred.tolist() == two.y_pred.tolist()
-    entities = market().history.samples["entity"].gather(fold.test).to_list()
-    first = entities.index("AAA")
-    expected = [entity == "AAA" and place != first for place, entity in enumerate(entities)]
-    for found in (one, two):
-        assert found.update_us is not None
-        assert np.isnan(found.update_us).tolist() == expected
-
-
-def test_a_test_row_without_history_is_refused() -> None:
-    fold = market().folds[1]
-    forecaster, _ = fitted("linear")
-    some = {name: tokens for name, tokens in tokens_of().tokens.items() if name != "BBB"}
-    with pytest.raises(
-        ForecasterError, match=r"fold 1 has 12 test rows and 8 were replayed.*read the history"
-    ):
-        stream_test(forecaster, fold, FoldTokens(some, tokens_of().encoders), threads=1)
 
 
 def test_global_state_is_left_alone() -> None:

@@ -53,7 +53,7 @@ def test_layout(run: Path) -> None:
         "weights.safetensors",
     ]
     record = json.loads((folder / "unit.json").read_text(encoding="utf-8"))
-    assert record["schema"] == 1
+    assert record["schema"] == 2
     assert record["inputs"] == INPUTS
     assert sorted(record["files"]) == ["forecasts.parquet", "log.json", "weights.safetensors"]
     assert [file.name for file in (run / "folds" / "3").iterdir()] == ["linear-7"]
@@ -177,7 +177,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "no files": (edit_record(files=None), "its record cannot be read"),
     "no inputs": (edit_record(inputs=None), "its record cannot be read"),
     "no schema": (edit_record(schema=None), "its record cannot be read"),
-    "another schema": (edit_record(schema=2), "it was written in schema 2"),
+    "another schema": (edit_record(schema=1), "it was written in schema 1"),
     "other inputs": (edit_record(inputs="c" * 64), "data, code, settings or versions have changed"),
     "a wrong digest": (
         edit_record(files={"forecasts.parquet": "", "log.json": "", "weights.safetensors": ""}),

@@ -6,8 +6,6 @@ the entries close over a digest of all of them, which numba counts among what na
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Any, cast
 
 import numba
@@ -16,14 +14,8 @@ from quantattn.attention.backends._backward import backward_sweeps
 from quantattn.attention.backends._elapsed import elapse, pull_elapsed
 from quantattn.attention.backends._forward import forward_sweep
 from quantattn.attention.backends._projections import project_rows
+from quantattn.attention.backends._sources import digest_of
 from quantattn.errors import BackendError
-
-_SOURCES = ("_backward", "_elapsed", "_forward", "_panels", "_programs", "_projections", "_rows", "_vectors")
-
-
-def _digest() -> int:
-    content = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _SOURCES)
-    return int.from_bytes(hashlib.sha256(content).digest()[:4], "little")
 
 
 def _entries(digest: int) -> tuple[Any, Any, Any, Any, Any]:
@@ -88,4 +80,4 @@ if getattr(numba.config, "DISABLE_JIT", 0):
     raise BackendError(
         "backend: numba's compiler is switched off (NUMBA_DISABLE_JIT); unset it, or pass backend='chunked'."
     )
-run_forward, run_backward, run_elapse, run_pull_elapsed, run_project = _entries(_digest())
+run_forward, run_backward, run_elapse, run_pull_elapsed, run_project = _entries(digest_of(_entries))

@@ -13,7 +13,7 @@ from quantattn.forecasters.baselines.base import Inputs
 from quantattn.forecasters.baselines.table import Floats, Integers, SampleTable
 from quantattn.forecasters.config import NetworkConfig, TrainingConfig
 from quantattn.forecasters.network import AttentionNetwork
-from quantattn.forecasters.streaming import StreamingForecaster
+from quantattn.forecasters.streaming import NetworkStream
 from quantattn.forecasters.training import train
 
 _KEPT = 64
@@ -150,8 +150,10 @@ class SoftmaxWindowBaseline(EpochBaseline):
         for number, tokens in enumerate(side_windows(table, np.unique(rows), self.window)):
             # A name of its own for each window, and a new stream before their memories add up.
             if number % _KEPT == 0:
-                stream = StreamingForecaster(self.network_)
+                stream = NetworkStream(self.network_)
             name = f"{number}"
-            stream.update_many(name, tokens.events, tokens.event_times)
-            found[int(tokens.rows[0])] = stream.forecast(name, tokens.queries[0], int(tokens.query_times[0]))
+            stream.write_sequence(name, tokens.events, tokens.event_times)
+            found[int(tokens.rows[0])] = float(
+                stream.read(name, tokens.queries[0], int(tokens.query_times[0]))[0]
+            )
         return np.array([found[row] for row in rows.tolist()], dtype=np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -199,15 +199,20 @@ class AttentionForecaster(ForecasterParameters):
         )
         return forecast_frame(forecaster, history, chosen, raw)
 
-    def stream(self) -> StreamingForecaster:
-        """Give the forecaster that runs live, with empty memories.
+    def stream(self, **options: Any) -> StreamingForecaster:
+        """Give the forecaster that runs live, with empty memories: raw events in, forecasts out.
+
+        Parameters
+        ----------
+        **options
+            Those of :class:`~quantattn.forecasters.StreamingForecaster`.
 
         Raises
         ------
         NotFittedForecasterError
             If it is not fitted.
         """
-        return self._fitted().stream()
+        return self._fitted().stream(**options)
 
     def save(self, folder: str | Path) -> None:
         """Write the estimator into a folder, whole or not at all: weights (safetensors) and JSON.

@@ -41,7 +41,7 @@ def raw_forecasts(
     if path == "batch":
         found, raw = forecast_outputs(forecaster.network, chosen, batch_entities, segment_tokens)
     else:
-        stream = forecaster.stream()
+        stream = forecaster.network_stream()
         result = replay_panel(stream, chosen, [catch_up(stream, own) for own in chosen])
         order = np.argsort(result.rows)
         found, raw = result.rows[order], result.forecasts[order].reshape(-1, stream.n_outputs)

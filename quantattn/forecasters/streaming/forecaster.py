@@ -1,234 +1,642 @@
-"""The streaming forecaster: events in as they become available, forecasts out at any clock."""
+"""The streaming forecaster: raw events in as they become available, forecasts out at any clock."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
 import numpy as np
+import polars as pl
 
-from quantattn.errors import ClockError, DenominatorError, ForecasterError, ShapeError
-from quantattn.forecasters.network import AttentionNetwork
-from quantattn.forecasters.streaming.packing import PackedNetwork, pack
-from quantattn.forecasters.streaming.states import Clock, EntityState, Floats, LinearState, SoftmaxState
-from quantattn.forecasters.tokens import NANOSECONDS_PER_DAY, Integers, decay_steps
-from quantattn.pit.timestamps import iso
+from quantattn.errors import CheckpointError, ClockError, StateError
+from quantattn.forecasters.fitted import FittedForecaster
+from quantattn.forecasters.streaming._asking import (
+    OPTIONS,
+    path_of,
+    refuse_other,
+    refuse_other_text,
+    refuse_unknown,
+)
+from quantattn.forecasters.streaming.coder import EventCoder
+from quantattn.forecasters.streaming.events._tables import Events, frame_of, listed, table_of_events
+from quantattn.forecasters.streaming.events.event import (
+    MARKET,
+    Event,
+    Moment,
+    as_event,
+    events_of,
+    named_entities,
+    named_entity,
+    near_instant,
+)
+from quantattn.forecasters.streaming.events.late import Late, Ledger
+from quantattn.forecasters.streaming.forecasts import Forecast, SingleReadout, forecasts_frame
+from quantattn.forecasters.streaming.health.monitor import HealthMonitor
+from quantattn.forecasters.streaming.health.policy import HealthPolicy, HealthReport
+from quantattn.forecasters.streaming.information.live import LiveInformation
+from quantattn.forecasters.streaming.log_replay import Clock, replay_log
+from quantattn.forecasters.streaming.memories import NEVER, Memories
+from quantattn.forecasters.streaming.network.cache import CachePolicy
+from quantattn.forecasters.streaming.network.stream import NetworkStream
+from quantattn.forecasters.streaming.snapshots.file import read_snapshot, write_snapshot
+from quantattn.forecasters.streaming.snapshots.snapshot import restore_into, snapshot_of
+from quantattn.forecasters.tokens import Floats
+from quantattn.pit import EventLog
+from quantattn.pit.events.schema import in_canonical_order, is_canonical
+from quantattn.pit.timestamps import iso, nanoseconds_of
 
-
-class _EntityMemory:
-    """One entity's state and the clock of its last event."""
-
-    def __init__(self, state: EntityState) -> None:
-        self.state = state
-        self.last_event: int | None = None
+_FEW = 128
+"""So many events are written one by one: the work on a table of them would take longer."""
 
 
 class StreamingForecaster:
-    """Forecasts one event at a time; reads never change what it remembers.
+    """Forecasts from raw events, one at a time; what was backtested is what runs live.
 
-    The cost of a step does not depend on the length of the history for the linear forecaster; the
-    softmax twin keeps every key and value. Each entity is stepped alone, in one fixed arithmetic, so that
-    forecasts do not depend on the company in which they are made.
+    Every forecast is, bit for bit, the one that a backtest makes at that time over a log of the same events:
+    same information set, same tokens, same arithmetic. Reads never change what it remembers, and with linear
+    attention the cost of a step does not depend on the length of the history.
+
+    Market-wide events (entity None) reach every entity. An entity that had no event of its own yet reads a
+    memory of the market-wide events alone; its first own event makes it a memory of its own, a copy of that.
 
     Parameters
     ----------
-    network : AttentionNetwork
-        A trained network.
+    fitted : FittedForecaster
+        Network, encoders, readout and scope.
+    late : {"refuse", "queue"}, default "refuse"
+        What becomes of an event that should have been seen by a forecast already made, or that stands before
+        one already written: it is a ClockError, or it is written as one that became available later, at the
+        instant of what it missed. :attr:`late_events` lists those. The log of what was written is then
+        another one than the log of what was sent, and it alone gives the same bits again: keep the events
+        that :meth:`update` returns, or make it with :func:`~quantattn.forecasters.streaming.redated`.
+    health : HealthPolicy, optional
+        Limits that every forecast is held against.
+    cache : CachePolicy, optional
+        How the softmax twin's cache grows.
+    remember : int, default 100_000
+        So many of the ids last written are known, and refused when they come again. An event that is late
+        and stands before those that are forgotten may be one of them, so that it is refused as well.
+    book_depth : int, default 32
+        So many events are kept for each feature and entity, for revisions to fall back on.
+
+    Raises
+    ------
+    UsageError
+        If an option is impossible, or none of these; the message names the nearest.
 
     Notes
     -----
-    A forecast at ``forecast_time`` must come before any event with ``available_at >= forecast_time`` is
-    written: the caller keeps the order of the clock, and a violation is a :class:`ClockError`.
+    A failing call changes nothing. One that is broken off while it writes, by Ctrl-C or by a denominator that
+    is not positive, leaves memories that do not fit each other: every later call is a StateError, and the
+    last snapshot and the log bring the forecaster back.
+
+    With linear attention the memory of an entity has a fixed size. What grows all the same: one memory for
+    each entity that has events of its own, the latest forecast of each entity that was forecast, id and
+    highest revision of every event that was ever revised, and :attr:`late_events`.
+
+    It belongs to one thread.
+
+    Examples
+    --------
+    >>> live = StreamingForecaster.from_checkpoint("run/folds/3/linear-0")  # doctest: +SKIP
+    >>> live.update({"event_id": "n1", "entity": "AAPL", "kind": "news", "text": "New high",
+    ...              "event_time": "2024-11-29T18:00:00Z",
+    ...              "available_at": "2024-11-29T18:00:02Z"})  # doctest: +SKIP
+    >>> live.forecast("AAPL", "2024-11-29T21:00:00Z").y_pred  # doctest: +SKIP
     """
 
-    def __init__(self, network: AttentionNetwork) -> None:
-        self.config = network.config
-        self._packed: PackedNetwork = pack(network)
-        self._memories: dict[str, _EntityMemory] = {}
-        self._out = np.zeros(network.outputs, np.float32)
-        self._no_steps = np.zeros(network.config.heads, np.float64)
-        self._start = np.zeros(network.event_width, np.float32)
+    def __init__(
+        self,
+        fitted: FittedForecaster,
+        *,
+        late: Late = "refuse",
+        health: HealthPolicy = HealthPolicy(),  # noqa: B008
+        cache: CachePolicy = CachePolicy(),  # noqa: B008
+        remember: int = 100_000,
+        book_depth: int = 32,
+        **unknown: Any,
+    ) -> None:
+        refuse_unknown(unknown)
+        refuse_other(fitted, FittedForecaster, "fitted")
+        refuse_other(health, HealthPolicy, "health")
+        refuse_other(cache, CachePolicy, "cache")
+        self.fitted = fitted
+        self._options: dict[str, Any] = {
+            "late": late, "health": health, "cache": cache, "remember": remember, "book_depth": book_depth,
+        }  # fmt: skip
+        self.scope = fitted.scope
+        self.coder = EventCoder(fitted.encoders)
+        self.ledger = Ledger(late, remember)
+        self.stream = NetworkStream(fitted.network, cache=cache)
+        self.information = LiveInformation(self.coder.features, scope=self.scope, depth=book_depth)
+        self.monitor = HealthMonitor(fitted.network, health, template=MARKET)
+        self.memories = Memories(self.stream, self.coder, self.monitor)
+        self._readout = SingleReadout(fitted.reads)
+        self._broken: Event | str | None = None
+
+    @classmethod
+    def from_checkpoint(cls, path: str | Path, *, snapshot: str | Path | None = None, **options: Any) -> Self:
+        """Make one of what a run or an estimator has stored.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder of a fitted forecaster: ``folds/<fold>/<model>-<seed>`` of a run, or what an
+            estimator's ``save`` wrote.
+        snapshot : str or Path, optional
+            A file of :meth:`save` to go on from; empty memories by default.
+        **options
+            Those of the constructor.
+
+        Raises
+        ------
+        CheckpointError
+            If a file is missing, truncated, altered or of another version. Where `path` is in a run, the
+            message lists the forecasters that the run has.
+        StateError
+            If the snapshot is one of another forecaster.
+        UsageError
+            If `path` is the name of no file, or an option impossible or unknown.
+        """
+        refuse_unknown({name: options[name] for name in options if name not in OPTIONS})
+        made = cls(FittedForecaster.load(path_of(path)), **options)
+        if snapshot is not None:
+            made.load(snapshot)
+        return made
+
+    # --- what there is ------------------------------------------------------------------------------------
 
     @property
-    def n_outputs(self) -> int:
-        """Raw numbers of the head for each forecast."""
-        return len(self._out)
+    def late(self) -> Late:
+        """What becomes of late events."""
+        return self.ledger.late
 
-    def _memory(self, entity: str) -> _EntityMemory:
-        memory = self._memories.get(entity)
-        if memory is None:
-            state: EntityState
-            state = (
-                LinearState(self._packed) if self.config.attention == "linear" else SoftmaxState(self._packed)
-            )
-            memory = self._memories[entity] = _EntityMemory(state)
-            self._check(memory.state.write(self._start, self._no_steps, is_start=True), entity, None)
-        return memory
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Entities that had an event of their own, in the order in which they first had one."""
+        self._refuse_broken()
+        return self.memories.entities
 
-    @staticmethod
-    def _expect(token: Floats, shape: tuple[int, ...], what: str) -> None:
-        # In float64 the kernels would be compiled anew, with other bits.
-        if token.shape != shape or token.dtype != np.float32:
-            raise ShapeError(
-                f"{what} of shape {token.shape} and type {token.dtype}, expected float32 {shape}; encode "
-                "with the encoders that the network was trained with"
-            )
+    @property
+    def as_of(self) -> int | None:
+        """When the latest event written became available, nanoseconds UTC; None before any."""
+        self._refuse_broken()
+        return self.memories.latest
 
-    @staticmethod
-    def _check(bad: int, entity: str, at: int | None) -> None:
-        if bad:
-            when = "the start token" if at is None else iso(at)
-            raise DenominatorError(
-                f"{bad} reads of entity {entity!r} at {when} met something that is not finite, or a "
-                "denominator that is not positive; check the token's features, and replay the entity from "
-                "the beginning"
-            )
+    @property
+    def events_written(self) -> int:
+        """Events written, each counted once, however many entities it reached."""
+        self._refuse_broken()
+        return self.memories.events
 
-    def update(self, entity: str, token: Floats, available_at: int) -> None:
-        """Write one event of an entity.
+    @property
+    def late_events(self) -> pl.DataFrame:
+        """Late events that were written: ``event_id, revision, entity, available_at, written_at``.
 
-        Parameters
-        ----------
-        entity : str
-            The entity whose sequence grows.
-        token : ndarray of float32, shape (event_width,)
-            The event token.
-        available_at : int
-            Nanoseconds since the epoch, UTC; not before the entity's last event.
-
-        Raises
-        ------
-        ClockError
-            If the event is older than the state.
-        ShapeError
-            If the token has another width or is not float32.
-        DenominatorError
-            If the token, or one before it, is not finite; the entity's memory is spoiled then.
+        :func:`~quantattn.forecasters.streaming.redated` makes of them and the log the one that a backtest
+        must read to give the same bits.
         """
-        self._expect(token, (self._packed.sizes[0],), "event token")
-        memory = self._memory(entity)
-        steps = self._steps(entity, memory, np.array([available_at], np.int64))[0]
-        self._check(memory.state.write(token, steps, is_start=False), entity, available_at)
-        memory.last_event = available_at
+        self._refuse_broken()
+        return self.ledger.late_events
 
-    def update_many(self, entity: str, tokens: Floats, available_at: Integers) -> None:
-        """Write several events of an entity in order, bit for bit as :meth:`update` one by one.
+    # --- events -------------------------------------------------------------------------------------------
 
-        Parameters
-        ----------
-        entity : str
-            The entity whose sequence grows.
-        tokens : ndarray of float32, shape (n, event_width)
-            Event tokens in canonical order.
-        available_at : ndarray of int64, shape (n,)
-            Nanoseconds since the epoch, UTC; nondecreasing and not before the entity's last event.
-
-        Raises
-        ------
-        ClockError
-            If an event is older than the one before it; none is written then.
-        ShapeError
-            If the tokens have another width or are not float32.
-        DenominatorError
-            If a token, or one before it, is not finite; the entity's memory is spoiled then.
-        """
-        self._expect(tokens, (len(available_at), self._packed.sizes[0]), "event tokens")
-        if not len(tokens):
-            return
-        memory = self._memory(entity)
-        steps = self._steps(entity, memory, available_at)
-        self._check(memory.state.write_many(tokens, steps), entity, int(available_at[-1]))
-        memory.last_event = int(available_at[-1])
-
-    def _steps(self, entity: str, memory: _EntityMemory, available_at: Integers) -> Clock:
-        """Give the half-lives since the event before, per event and head, refusing to go back in time."""
-        first = int(available_at[0]) if memory.last_event is None else memory.last_event
-        elapsed = np.diff(available_at, prepend=first)
-        if (elapsed < 0).any():
-            at = int(np.argmax(elapsed < 0))
-            before = int(available_at[at] - elapsed[at])
-            raise ClockError(
-                f"event of {entity!r} available at {iso(int(available_at[at]))} comes after one available at "
-                f"{iso(before)}; send events in canonical order"
-            )
-        return decay_steps(elapsed / NANOSECONDS_PER_DAY, self.config.half_lives)
-
-    def forecast(self, entity: str, token: Floats, at: int) -> float:
-        """Read the forecast of an entity; nothing is changed.
+    def update(self, event: Event | Mapping[str, Any]) -> Event | None:
+        """Take one event.
 
         Parameters
         ----------
-        entity : str
-            The entity.
-        token : ndarray of float32, shape (query_width,)
-            The query token.
-        at : int
-            The forecast time in nanoseconds since the epoch, UTC; strictly after the entity's last event.
+        event : Event or mapping
+            The event; of a mapping, :meth:`Event.from_mapping <quantattn.forecasters.Event.from_mapping>`
+            makes one.
 
         Returns
         -------
-        float
-            The forecast in units of the scaled target.
+        Event or None
+            What was written: the event, with a later `available_at` if it came late and is queued. None where
+            the scope leaves it out.
+
+        Raises
+        ------
+        EventDataError, TimestampError
+            If it is no valid event, has an unknown feature, or was written already.
+        ClockError
+            If it is late, and late events are refused.
+        StateError
+            If a cache is full, or the forecaster was broken off.
+        """
+        self._refuse_broken()
+        given = as_event(event, self.coder.features)
+        self.coder.refuse_unknown(given)
+        if not self._reads(given.entity):
+            return None
+        written = self.ledger.place(given)
+        self.memories.refuse_full([written.entity])
+        ready = self.information.ready(written)
+        self._broken = written
+        self.information.take(ready)
+        self.memories.write(written)
+        self.ledger.note(written, given)
+        self._broken = None
+        return written
+
+    def update_many(self, events: Events, *, text: Floats | None = None) -> int:
+        """Take many events, bit for bit as :meth:`update` one by one; all of them, or none.
+
+        Parameters
+        ----------
+        events : EventLog, polars.DataFrame or iterable of Event or mapping
+            In an order in which :meth:`update` would take them. A frame has the columns of an event log;
+            without ``revision`` it is 0, without ``text`` null, and ``scheduled`` may stand beside them, as
+            in a mapping.
+        text : ndarray of float32, shape (n, text_width), optional
+            Hashed text of the rows of a log or frame, if it is at hand.
+
+        Returns
+        -------
+        int
+            How many were written; the scope leaves out the others.
+
+        Raises
+        ------
+        EventDataError, TimestampError, ClockError, StateError
+            As :meth:`update`, for the first that it refuses.
+        UsageError
+            If `events` is none of these, or `text` not theirs.
+        """
+        self._refuse_broken()
+        features = self.coder.features
+        if text is None and not isinstance(events, EventLog | pl.DataFrame):
+            made = listed(events, features)
+            for event in made:
+                self.coder.refuse_unknown(event)
+            if len(made) <= _FEW:
+                return self._update_few(made)
+            table = frame_of(made, features)
+        else:
+            table = table_of_events(events, features)
+            refuse_other_text(text, table.height, self.coder.text_width, "events")
+            if text is None and table.height <= _FEW:
+                return self._update_few(list(events_of(table, features)))
+        return self._update_table(*self._in_scope(table, text))
+
+    def _update_few(self, given: list[Event]) -> int:
+        given = [event for event in given if self._reads(event.entity)]
+        if not given:
+            return 0
+        placed = self.ledger.place_each(given)
+        self.memories.refuse_full_by([event.entity for event in placed])
+        ready = [self.information.ready(event) for event in placed]
+        self._broken = f"{len(placed)} events up to {iso(placed[-1].available_at)}"
+        for event, one, sent in zip(placed, ready, given, strict=True):
+            self.information.take(one)
+            self.memories.write(event)
+            self.ledger.note(event, sent)
+        self._broken = None
+        return len(placed)
+
+    def _update_table(self, table: pl.DataFrame, text: Floats | None) -> int:
+        if table.is_empty():
+            return 0
+        placed = self.ledger.place_many(table, self.coder.features)
+        ordered, text = (placed.frame, text) if placed.in_order else _sorted(placed.frame, text)
+        # In another order than that of the log, new entities come as one event after the other brings them.
+        moved = ordered is not placed.frame
+        entities = table["entity"].drop_nulls().unique(maintain_order=True).to_list() if moved else None
+        self.memories.refuse_full_by(ordered["entity"].to_list())
+        ready = self.information.ready_frame(ordered, entities)
+        self._broken = (
+            f"{ordered.height} events up to {iso(int(nanoseconds_of(ordered['available_at'])[-1]))}"
+        )
+        self.information.take_frame(ready)
+        self.memories.write_table(ordered, text, entities)
+        self.ledger.note_many(placed)
+        self._broken = None
+        return ordered.height
+
+    def _in_scope(
+        self, table: pl.DataFrame, text: Floats | None = None
+    ) -> tuple[pl.DataFrame, Floats | None]:
+        """Keep the events that the scope reads, and their rows of hashed text."""
+        wide = table["entity"].is_null()
+        if self.scope == "entity+market" or not (wide if self.scope == "entity" else ~wide).any():
+            return table, text
+        keep = wide if self.scope == "market" else ~wide
+        return table.filter(keep), None if text is None else text[keep.to_numpy()]
+
+    # --- forecasts ----------------------------------------------------------------------------------------
+
+    def forecast(self, entity: str, at: Moment, *, hypothetical: bool = False) -> Forecast:
+        """Forecast an entity from all that was written; the memories stay as they are.
+
+        Parameters
+        ----------
+        entity : str
+            Any; one that had no event yet is forecast from the market-wide ones.
+        at : int, str, datetime, numpy.datetime64 or pandas.Timestamp
+            The forecast time, with its zone; strictly after the last event that the entity reads.
+        hypothetical : bool, default False
+            A forecast promises that whatever became available before `at` has been written: what comes after
+            it nevertheless is late. A hypothetical one promises nothing.
+
+        Returns
+        -------
+        Forecast
 
         Raises
         ------
         ClockError
             If an event that is not visible at `at` was already written.
-        ShapeError
-            If the token has another width or is not float32.
+        TimestampError, EventDataError
+            If `at` is no instant, or too far from 1970, or `entity` no name.
+        StateError
+            If an as-of value depends on events that are no longer remembered, a limit of the health is
+            passed, or the forecaster was broken off.
         DenominatorError
-            If the token, or an event of the entity, is not finite.
-        ForecasterError
-            If the head gives more than one number; :meth:`outputs` has them all.
+            If the read met something that is not finite, or a limit of the health is passed.
         """
-        if len(self._out) != 1:
-            raise ForecasterError(
-                f"the head {self.config.head.kind!r} gives {len(self._out)} numbers for each forecast; read "
-                "them with outputs(entity, token, at)"
-            )
-        self._read(entity, token, at)
-        return float(self._out[0])
+        began = time.perf_counter()
+        self._refuse_broken()
+        moment = near_instant(at, "at")
+        entity = named_entity(entity)
+        name, last = self._read_by(entity, moment)
+        before = np.array([moment if last == NEVER else last], np.int64)
+        token = self.coder.queries(self.information.values(entity)[None], moment, before)[0]
+        raw = self.stream.read(name, token, moment)
+        flag = None
+        if self.monitor.checks:
+            flag = self.monitor.check(self.stream, name, token, moment, raw, entity=entity)
+        by_target = self._readout(raw)
+        count, newest = self.information.n_visible(entity), self.information.max_available_at(entity)
+        named = self.information.info_hash(entity)
+        if not hypothetical:
+            self.ledger.promise(entity, moment)
+        took = (time.perf_counter() - began) * 1e6
+        return Forecast(entity, moment, by_target, count, newest, named, took, flag, self.fitted.fit_time)
 
-    def outputs(self, entity: str, token: Floats, at: int) -> Floats:
-        """Read the raw numbers of the head for an entity; nothing is changed.
+    def forecast_many(
+        self, entities: Sequence[str], at: Moment, *, hypothetical: bool = False
+    ) -> pl.DataFrame:
+        """Forecast several entities at one time, bit for bit as :meth:`forecast` one by one.
 
         Parameters
         ----------
-        entity, token, at
+        entities : sequence of str
+            Distinct names.
+        at, hypothetical
             As for :meth:`forecast`.
 
         Returns
         -------
-        ndarray of float32, shape (outputs,)
-            In units of the scaled targets; :func:`~quantattn.forecasters.heads.distribution` says what they
-            mean.
+        polars.DataFrame
+            One row for each, in the order given: ``entity, forecast_time, y_pred, y_lower, y_upper``, what
+            else the head says, ``n_visible, max_available_at, info_hash, read_us`` (the call's time over the
+            number of entities), ``flag`` and ``fit_time``: forecasts up to that are of times that the model
+            has learned from. Of several targets, one row for each, with ``target``.
 
         Raises
         ------
-        ClockError, ShapeError, DenominatorError
-            As for :meth:`forecast`.
+        ClockError, TimestampError, EventDataError, StateError, DenominatorError
+            As :meth:`forecast`, for the first entity that it refuses; no forecast counts as made then.
+        UsageError
+            If `entities` is no list of names, or names one twice.
         """
-        self._read(entity, token, at)
-        return self._out.copy()
+        began = time.perf_counter()
+        self._refuse_broken()
+        entities = named_entities(entities, "entities")
+        moment = near_instant(at, "at")
+        read = [self._read_by(entity, moment) for entity in entities]
+        names = [name for name, _ in read]
+        before = np.array([moment if last == NEVER else last for _, last in read], np.int64)
+        information = self.information
+        values = np.empty((len(names), len(self.coder.features)))
+        for row, entity in enumerate(entities):
+            values[row] = information.values(entity)
+        tokens = self.coder.queries(values, moment, before)
+        raw = self.stream.read_each(names, tokens, moment)
+        flags: list[str | None] = [None] * len(names)
+        if self.monitor.checks:
+            for row, (entity, name) in enumerate(zip(entities, names, strict=True)):
+                flags[row] = self.monitor.check(
+                    self.stream, name, tokens[row], moment, raw[row], entity=entity
+                )
+        said = self.fitted.reads.forecasts(raw)
+        told: dict[str, Sequence[Any]] = {
+            "entity": list(entities),
+            "forecast_time": [moment] * len(names),
+            "n_visible": [information.n_visible(entity) for entity in entities],
+            "max_available_at": [information.max_available_at(entity) for entity in entities],
+            "info_hash": [information.info_hash(entity) for entity in entities],
+        }
+        if not hypothetical:
+            for entity in entities:
+                self.ledger.promise(entity, moment)
+        took = (time.perf_counter() - began) * 1e6 / max(1, len(names))
+        fit_times = [self.fitted.fit_time] * len(names)
+        return forecasts_frame(
+            said, {**told, "read_us": [took] * len(names), "flag": flags, "fit_time": fit_times}
+        )
 
-    def _read(self, entity: str, token: Floats, at: int) -> None:
-        self._expect(token, (self._packed.sizes[1],), "query token")
-        memory = self._memory(entity)
-        if memory.last_event is not None and at <= memory.last_event:
-            raise ClockError(
-                f"forecast of {entity!r} at {iso(at)} comes after an event available at "
-                f"{iso(memory.last_event)} was written; an event is visible only strictly after its "
-                "available_at, so forecast before writing it"
-            )
-        self._check(memory.state.read(token, self._out), entity, at)
+    def replay(
+        self,
+        log: EventLog | pl.DataFrame,
+        clock: Clock,
+        *,
+        entities: Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: Floats | None = None,
+    ) -> pl.DataFrame:
+        """Send a log through in canonical order, and forecast at every time of a clock.
+
+        Before each forecast whatever became available before it is written. Events that were written already
+        are passed over, and so are forecasts at or before the latest that the entity has had: after
+        :meth:`load`, a replay of the same log and clock goes on where the snapshot was taken. What is passed
+        over is compared with what was written: every entity of which the log has as many events must have the
+        same ones, and where the log begins later, its events must be among the ids that are remembered. So
+        it must be the log of what was written, late events as they were re-dated.
+
+        Parameters
+        ----------
+        log : EventLog or polars.DataFrame
+            The events, or a frame of their columns.
+        clock : ForecastClock, frame of ``entity, forecast_time``, or sequence of instants
+            When to forecast; without entities, all of them at every time.
+        entities : sequence of str, optional
+            Whom to forecast; all that have events in the log or a memory, sorted, by default. Events of
+            others are written all the same.
+        since, until : int, str, datetime, numpy.datetime64 or pandas.Timestamp, optional
+            Forecast from `since` on and up to `until`, both included. Events are written up to what a
+            forecast at `until` sees; all of them without it.
+        text : ndarray of float32, shape (n, text_width), optional
+            Hashed text of the rows of the log, if it is at hand.
+
+        Returns
+        -------
+        polars.DataFrame
+            As of :meth:`forecast_many`, by forecast time and then in the order of the entities, with
+            ``update_us``: mean microseconds of the :meth:`update` of each event since the entity's forecast
+            before, which wrote it; NaN where there was none, or they were written at once before the first
+            forecast.
+
+        Raises
+        ------
+        ClockError
+            If a forecast comes before an event already written; give `since`, or a fresh forecaster.
+        StateError
+            If the log differs from what was written up to where the forecaster is: an event more, or another
+            content or time; nothing is changed then.
+        EventDataError, TimestampError, StateError, DenominatorError, UsageError
+            As :meth:`update`, :meth:`update_many` and :meth:`forecast`.
+        """
+        return replay_log(self, log, clock, entities=entities, since=since, until=until, text=text)
+
+    # --- upkeep -------------------------------------------------------------------------------------------
+
+    def health(self) -> HealthReport:
+        """Measure the memory of every entity that had an event or a forecast.
+
+        Raises
+        ------
+        StateError
+            If the forecaster was broken off.
+        """
+        self._refuse_broken()
+        known = dict.fromkeys([*self.memories.entities, *self.ledger.promised])
+        return self.monitor.report(
+            self.stream, {entity: self.memories.read_by(entity)[0] for entity in known}
+        )
 
     def warm_up(self) -> None:
-        """Compile (or load from the cache) the update and the forecast, on a throw-away entity."""
-        state: EntityState
-        state = (
-            LinearState(self._packed) if self.config.attention == "linear" else SoftmaxState(self._packed, 2)
+        """Compile, or load from the cache on disk, all that a call needs; nothing else is changed."""
+        self.stream.warm_up()
+        fresh = StreamingForecaster(self.fitted)
+        wide = Event("warm", 0, 0, None, "", text="up é", features=dict.fromkeys(self.coder.features, 0.0))
+        for event_id, entity, at in (("a", "a", 1), ("b", None, 2), ("c", "b", 3)):
+            fresh.update(replace(wide, event_id=event_id, entity=entity, available_at=at))
+        fresh._update_table(
+            frame_of([replace(wide, event_id="d", available_at=4)], self.coder.features), None
         )
-        state.write(self._start, self._no_steps, is_start=True)
-        state.write(self._start, self._no_steps, is_start=False)
-        state.read(np.zeros(self._packed.sizes[1], np.float32), np.zeros_like(self._out))
+        fresh.forecast("a", 5)
+        fresh.forecast_many(["a", "b"], 6)
 
-    def state_bytes(self, entity: str) -> int:
-        """Give the bytes that one entity's memory holds."""
-        return self._memory(entity).state.nbytes
+    def save(self, path: str | Path) -> None:
+        """Write everything that is remembered to one file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file (safetensors); one that is there is replaced.
+
+        Raises
+        ------
+        StateError
+            If the forecaster was broken off.
+        UsageError
+            If `path` is the name of no file.
+        CheckpointError
+            If it is a folder, a link or a device.
+        OSError
+            If the file cannot be written; an older one is untouched.
+
+        Notes
+        -----
+        The snapshot goes on with the log of what is written from here on. With ``late="queue"`` that is not
+        what is sent: keep the events that :meth:`update` returns, as :attr:`late_events` ends with the
+        process.
+        """
+        self._refuse_broken()
+        write_snapshot(path_of(path), *snapshot_of(self))
+
+    def load(self, path: str | Path) -> None:
+        """Take up what :meth:`save` wrote, in place of all that is remembered.
+
+        What follows is equal bit for bit to what would have followed the save, if the same events follow:
+        those that were written, which late ones are in re-dated form where they were queued.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is missing, truncated, altered or of another version.
+        StateError
+            If it is one of another forecaster. Nothing is changed then. `late` may be another: of one that
+            refused late events nothing is late, and one that queued them must have written none to go on
+            where they are refused.
+        UsageError
+            If `path` is the name of no file.
+        """
+        restore_into(self, *read_snapshot(path_of(path)))
+
+    def _emptied(self) -> Self:
+        """Give a forecaster of the same kind with empty memories."""
+        return type(self)(self.fitted, **self._options)
+
+    def _become(self, other: StreamingForecaster) -> None:
+        """Take over all that another one of the same kind remembers; it is not to be used any more."""
+        self.__dict__.update(other.__dict__)
+
+    def _resume(self, as_of: int | None, events_written: int) -> None:
+        """Take up what was put into the memories, which must be as a snapshot says.
+
+        Raises
+        ------
+        CheckpointError
+            If they hold another number of events, or end at another instant.
+        """
+        self.memories.restored()
+        if (self.as_of, self.events_written) != (as_of, events_written):
+            raise CheckpointError(
+                f"the snapshot tells of {events_written} events up to {as_of}, and its memories hold "
+                f"{self.events_written} up to {self.as_of}; take an older snapshot, or replay the log "
+                "from its beginning"
+            )
+        self._broken = None
+
+    def _reads(self, entity: str | None) -> bool:
+        return self.scope != ("market" if entity is not None else "entity")
+
+    def _read_by(self, entity: str, at: int) -> tuple[str, int]:
+        """Give the memory that an entity reads and the last event in it, which must be visible."""
+        name, last = self.memories.read_by(entity)
+        if at <= last:
+            raise ClockError(
+                f"forecast of {entity!r} at {iso(at)} comes after an event available at {iso(last)} was "
+                "written; an "
+                "event is visible only strictly after its available_at, so forecast before writing it"
+            )
+        return name, last
+
+    def _refuse_broken(self) -> None:
+        """Refuse to go on once the forecaster was broken off while it wrote.
+
+        Raises
+        ------
+        StateError
+            Saying what it wrote.
+        """
+        broken = self._broken
+        if broken is not None:
+            if isinstance(broken, Event):
+                broken = f"event {broken.event_id!r} available at {iso(broken.available_at)}"
+            raise StateError(
+                f"the forecaster was broken off while it wrote {broken}, and its memories do not "
+                "fit each "
+                "other; load the last snapshot and replay the log, or begin anew"
+            )
+
+
+def _sorted(frame: pl.DataFrame, text: Floats | None) -> tuple[pl.DataFrame, Floats | None]:
+    """Give events in canonical order: the order within each sequence is that already."""
+    if is_canonical(frame):
+        return frame, text
+    ordered = in_canonical_order(frame.with_row_index("#row"))
+    rows = ordered["#row"].to_numpy()
+    return ordered.drop("#row"), None if text is None else text[rows]

@@ -106,12 +106,19 @@ def event_digests(frame: pl.DataFrame, features: Sequence[str]) -> Digests:
     UsageError
         If `frame` is not a polars DataFrame, or `features` is a single text.
     """
+    words = event_words(frame, features)
+    return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, DIGEST_SIZE)
+
+
+def event_words(frame: pl.DataFrame, features: Sequence[str]) -> Words:
+    """Give the digests of :func:`event_digests` as words, shape (n, 2), the low one first."""
     _refuse_other_events(frame, features)
     names, labels = feature_labels(features)
+    if frame.height <= _BLOCK:  # threads would cost more than they do
+        return digest_block(frame, names, labels)
     blocks = frame.iter_slices(_BLOCK)
     parts = list(in_order(lambda block: digest_block(block, names, labels), blocks))
-    words = np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.uint64)
-    return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, DIGEST_SIZE)
+    return np.concatenate(parts)
 
 
 def _refuse_other_events(frame: pl.DataFrame, features: Sequence[str]) -> None:

@@ -65,8 +65,8 @@ def latency_figure(latency: Latency, styles: ModelStyles) -> Figure | None:
         lambda canvas: _paint(canvas, plots, crossover),
         title="Latency against history length",
         caption=(
-            "Lines are medians (p50); the darker band reaches to p95, the lighter one to p99. Both axes are "
-            "logarithmic."
+            "The network alone: one encoded event, or one forecast, of one entity. Lines are medians (p50); "
+            "the darker band reaches to p95, the lighter one to p99. Both axes are logarithmic."
         ),
         alt="Latency against the length of the history. " + " ".join(_summary(plot) for plot in plots),
         legend=model_legend(drawn, with_line=True),

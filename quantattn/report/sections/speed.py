@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -11,8 +11,10 @@ from quantattn.report import formatting
 from quantattn.report.figures import Figure, latency_figure
 from quantattn.report.loading import RunResults
 from quantattn.report.model_styles import ModelStyles
-from quantattn.report.schema import Latency, Percentiles, TrainingRun
+from quantattn.report.schema import BacktestLatency, Latency, LatencyPoint, Percentiles, TrainingRun
 from quantattn.report.tables import Cell, Column, Table
+
+_TWINS = ("linear", "softmax")
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,11 @@ class Speed:
         Latency against history length.
     crossover : str
         One sentence; empty where no curve was measured.
-    backtest, training, curve : Table or None
+    backtest, twins, training, curve : Table or None
     scope : str
-        What the times leave out; empty where nothing was timed.
+        What the times hold and leave out; empty where nothing was timed.
+    paths : str
+        What the audit says of the streaming path beside the batch path; empty where it says nothing.
     machine : str
         One line on the machine.
     missing : str
@@ -37,9 +41,11 @@ class Speed:
     figure: Figure | None
     crossover: str
     backtest: Table | None
+    twins: Table | None
     training: Table | None
     curve: Table | None
     scope: str
+    paths: str
     machine: str
     missing: str
 
@@ -55,19 +61,38 @@ def speed_section(run: RunResults, styles: ModelStyles) -> Speed:
         figure=figure,
         crossover=_crossover(latency, styles) if figure else "",
         backtest=backtest,
+        twins=_twins_table(latency, styles),
         training=training,
         curve=_curve_table(latency, styles) if latency.curve else None,
         scope=_scope(latency) if figure or backtest else "",
+        paths=_paths(run),
         machine=machine_line(latency.machine),
         missing="Latency was not measured in this run." if nothing else "",
     )
 
 
 def _scope(latency: Latency) -> str:
-    left_out = "Not in these times: receiving an event, encoding its text and gathering its as-of features."
-    if not latency.curve:
-        return left_out
-    return f"{left_out} Where a history is longer than the entity's own, its events are repeated."
+    said = []
+    if latency.backtest:
+        said.append(
+            "In the backtest an update is one live call: an event's text and figures encoded, the as-of "
+            "values kept, and the network stepped for every entity that reads it. Its figures are "
+            "percentiles of means: of each forecast, the mean over the events since the entity's forecast "
+            "before, so that the slowest single updates lie above them. A read is one call: "
+            "as-of values, network, and the answer in units of the target."
+        )
+    if latency.curve:
+        said.append(
+            "By history length it is the network alone, one encoded event or one forecast of one entity. "
+            "Where a history is longer than the entity's own, its events are repeated."
+        )
+    said.append("Not in these times: receiving an event and parsing it.")
+    return " ".join(said)
+
+
+def _paths(run: RunResults) -> str:
+    check = next((check for check in run.audit.checks if check.name == "streaming"), None)
+    return formatting.people_folds(check.summary) if check else ""
 
 
 def machine_line(machine: Mapping[str, Any]) -> str:
@@ -123,7 +148,47 @@ def _backtest_table(latency: Latency, styles: ModelStyles) -> Table:
         for entry in sorted(latency.backtest, key=lambda e: styles.rank(e.model))
     )
     heads = (Column("Model", numeric=False), *_PERCENTILE_COLUMNS, Column("Timed"))
-    return Table("Latency while the test forecasts were made (streaming path)", heads, rows)
+    return Table("Latency while the test forecasts were made, whole live calls (streaming path)", heads, rows)
+
+
+def _twins_table(latency: Latency, styles: ModelStyles) -> Table | None:
+    """Compare the medians of the twins: the whole live call, and the network's step in it."""
+    live = {entry.model: entry for entry in latency.backtest if entry.model in _TWINS}
+    rows = []
+    if len(live) == len(_TWINS):
+        rows += _twin_rows([live[name] for name in _TWINS], "whole live call in the backtest")
+    lengths = {name: {p.history: p for p in latency.curve if p.model == name} for name in _TWINS}
+    shared = set.intersection(*(set(points) for points in lengths.values()))
+    if shared:
+        longest = max(shared)
+        where = f"network alone at {formatting.count(longest)} events"
+        rows += _twin_rows([lengths[name][longest] for name in _TWINS], where)
+    if not rows:
+        return None
+    heads = (
+        Column("Median of", numeric=False),
+        *(Column(styles.label(name)) for name in _TWINS),
+        Column("Softmax ÷ linear"),
+    )
+    return Table(
+        "The twins side by side: the whole live call, and the network's step in it", heads, tuple(rows)
+    )
+
+
+def _twin_rows(points: Sequence[BacktestLatency | LatencyPoint], where: str) -> list[tuple[Cell, ...]]:
+    rows = []
+    for what, (linear, softmax) in (
+        ("Read", [point.read_us.p50 for point in points]),
+        ("Update", [point.update_us.p50 for point in points]),
+    ):
+        if linear is None and softmax is None:
+            continue
+        times = formatting.MISSING
+        if linear and softmax:
+            times = f"{formatting.significant(softmax / linear, 2)}×"
+        cells = (Cell(formatting.microseconds(value)) for value in (linear, softmax))
+        rows.append((Cell(what, where), *cells, Cell(times)))
+    return rows
 
 
 def _curve_table(latency: Latency, styles: ModelStyles) -> Table:
@@ -145,7 +210,9 @@ def _curve_table(latency: Latency, styles: ModelStyles) -> Table:
         Column("Cold start"),
         Column("State"),
     )
-    return Table("Latency, cold start and state size by history length (events)", heads, rows)
+    return Table(
+        "Latency of the network alone, cold start and state size by history length (events)", heads, rows
+    )
 
 
 def _training_table(latency: Latency, styles: ModelStyles) -> Table:

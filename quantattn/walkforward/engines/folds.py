@@ -51,7 +51,7 @@ def run_folds(
     folds: Sequence[Fold],
     settings: FoldSettings,
     *,
-    run: Path,
+    run: str | Path,
     source: str,
     watcher: Watcher,
     engine: Engine | None = None,
@@ -69,7 +69,7 @@ def run_folds(
         The folds, as they were split or as they are run.
     settings : FoldSettings
         Models and training.
-    run : Path
+    run : str or Path
         The run directory.
     source : str
         Hash of data, code and versions.
@@ -90,6 +90,7 @@ def run_folds(
         If a fold is not of a walk-forward.
     """
     require_walk_forward(folds, needed_by="run_folds")
+    run = Path(run)
     work = Work(history, table, retrained_folds(folds, settings.retrain), settings)
     tasks = plan_tasks(work.folds, settings, source)
     outcome = Outcome(pl.DataFrame())

@@ -73,6 +73,7 @@ def pack_work(work: Work) -> dict[str, bytes]:
         "frames": stored,
         "entities": entities,
         "features": list(history.features),
+        "scope": history.scope,
         "table": {"kind": table.kind, "horizon": table.horizon, "log": table.log},
         "sequences": table.sequences is not None,
     }
@@ -156,7 +157,12 @@ def _work(
         for number, entity in enumerate(layout["entities"])
     }
     history = History(
-        frames["samples"], frames["as_of"], frames["events"], tuple(layout["features"]), entities
+        frames["samples"],
+        frames["as_of"],
+        frames["events"],
+        tuple(layout["features"]),
+        entities,
+        layout["scope"],
     )
     table = SampleTable(
         frames["table_samples"],
@@ -225,6 +231,7 @@ def _encoder_states(tokens: FoldTokens) -> dict[str, Any]:
         "events": tokens.encoders.events.to_dict(),
         "queries": tokens.encoders.queries.to_dict(),
         "cutoff": tokens.encoders.cutoff,
+        "scope": tokens.encoders.scope,
     }
 
 
@@ -234,7 +241,10 @@ def _opened_tokens(state: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
         for number, entity in enumerate(state["entities"])
     }
     encoders = FittedEncoders(
-        EventEncoder.from_dict(state["events"]), NumericScaler.from_dict(state["queries"]), state["cutoff"]
+        EventEncoder.from_dict(state["events"]),
+        NumericScaler.from_dict(state["queries"]),
+        state["cutoff"],
+        state["scope"],
     )
     return FoldTokens(tokens, encoders)
 

@@ -24,7 +24,8 @@ from quantattn.forecasters.estimators.sides import fold_of
 from quantattn.forecasters.targets import Targets
 from quantattn.pit import PointInTimeDataset, realised_variance
 from quantattn.walkforward import CombinatorialPurged
-from quantattn.walkforward.networks import FoldTokens, fit_network, stream_test
+from quantattn.walkforward.live import stream_test
+from quantattn.walkforward.networks import FoldTokens, fit_network
 
 from ...pit.build import price_history, random_closes
 from ...walkforward.market import TEXT_WIDTH, market, settings_of
@@ -74,7 +75,7 @@ def test_it_is_the_network_of_the_study(twin: type[Any]) -> None:
         assert torch.equal(weight, own.forecaster_.network.state_dict()[key])
     assert own.forecaster_.interval == expected.interval
     frame = own.predict(given.dataset, fold)
-    assert np.array_equal(frame["y_pred"], stream_test(expected, fold, inputs, threads=1).y_pred)
+    assert np.array_equal(frame["y_pred"], stream_test(expected, fold, given.history, threads=1).y_pred)
 
 
 def test_a_fold_or_its_parts() -> None:
@@ -137,11 +138,22 @@ def test_the_live_stream_is_what_was_predicted() -> None:
     forecaster = small(head="quantile").fit(given.dataset, given.folds[0])
     frame = forecaster.predict(given.dataset, given.folds[0])
     tokens = encode(given.history, forecaster.forecaster_.encoders)["BBB"].select(given.folds[0].test)
-    stream = forecaster.stream()
+    stream = forecaster.forecaster_.network_stream()
     live = replay(stream, tokens, catch_up(stream, tokens))
     said = forecaster.forecaster_.reads.forecasts(live.forecasts)["y_true"]
     own = frame.filter(pl.col("entity") == "BBB").sort("row")
     assert np.array_equal(own["q_0.95"].to_numpy(), said.extra["q_0.95"][np.argsort(live.rows)])
+
+
+@pytest.mark.parametrize("twin", BOTH)
+def test_raw_events_live_are_what_was_predicted(twin: type[Any]) -> None:
+    given = market()
+    forecaster = small(twin, head="gaussian").fit(given.dataset, given.folds[0])
+    predicted = forecaster.predict(given.dataset, given.folds[0]).sort("forecast_time", "entity")
+    clock = predicted.select("entity", "forecast_time")
+    live = forecaster.stream(late="queue").replay(given.dataset.events, clock).sort("forecast_time", "entity")
+    names = ["entity", "forecast_time", "y_pred", "y_lower", "y_upper", "y_std"]
+    assert live.select(names).equals(predicted.select(names))
 
 
 @pytest.mark.parametrize("twin", BOTH)

@@ -125,8 +125,12 @@ def test_leftovers_of_one_unit_are_swept_and_others_stay(tmp_path: Path) -> None
 
 
 _DRIVER = """
+    import signal
     import sys
     from pathlib import Path
+
+    # Whoever started the tests in the background of a script has it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from quantattn.study.keeping import sweep
     from quantattn.walkforward.engines import LocalEngine, run_folds
     from tests.walkforward.market import Watched, market, settings_of

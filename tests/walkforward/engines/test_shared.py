@@ -117,6 +117,7 @@ def test_work_comes_back_the_same(tmp_path: Path, how: str, sequences: bool) -> 
     whole = work(sequences=sequences)
     again = opened(pack_work(whole), how, tmp_path, whole)
     assert again.history.features == whole.history.features
+    assert again.history.scope == whole.history.scope == "entity+market"
     assert list(again.history.entities) == list(whole.history.entities)
     pairs = [
         (getattr(again.history, name), getattr(whole.history, name))
@@ -143,6 +144,17 @@ def test_work_comes_back_the_same(tmp_path: Path, how: str, sequences: bool) -> 
         assert getattr(again.table, name) == getattr(whole.table, name)
     assert (again.table.sequences is not None) is sequences
     np.testing.assert_array_equal(again.target, whole.target)
+
+
+@pytest.mark.parametrize("scope", ["entity", "market"])
+def test_the_scope_comes_back_too(tmp_path: Path, scope: Any) -> None:
+    """Without it a worker would send market-wide events to networks that never saw any."""
+    whole = work()
+    narrow = dataclasses.replace(whole, history=dataclasses.replace(whole.history, scope=scope))
+    again = opened(pack_work(narrow), "mapped", tmp_path, narrow)
+    assert again.history.scope == scope
+    tokens = SharedTokens(narrow, tmp_path)
+    assert [tokens(narrow.folds[1]).encoders.scope for _ in range(2)] == [scope, scope]
 
 
 def test_frames_in_chunks_stay_in_chunks(tmp_path: Path) -> None:
