@@ -322,8 +322,8 @@ class Ledger:
         Returns
         -------
         ndarray of bool, shape (n,)
-            True where the event is known; where so many came since that ids are forgotten, also where it
-            stands at or before both the last event of its entity (or the market) and what is forgotten.
+            True where the event is remembered. Of one that is forgotten nothing tells whether it was written:
+            it is not passed over, and :meth:`place` refuses it as one that came late.
         """
         found = np.zeros(frame.height, bool)
         if self._highest is None:
@@ -335,10 +335,7 @@ class Ledger:
             lasts[None] = self.market
         for row, (entity, key) in enumerate(zip(frame["entity"].to_list(), keys_of(frame), strict=True)):
             last = lasts.get(entity)
-            if last is not None and key[0] <= last[0]:
-                forgotten = self._known.forgotten
-                gone = forgotten is not None and key <= min(last, forgotten)
-                found[row] = gone or key[2:] in self._known
+            found[row] = last is not None and key[0] <= last[0] and key[2:] in self._known
         return found
 
     @property

@@ -349,14 +349,17 @@ def test_what_was_written_of_a_log() -> None:
     ledger = Ledger(remember=3)
     for event in list(events_of(log.frame, FEATURES))[:6]:
         ledger.note(event, event)
-    # e1 to e3 are forgotten, and stand before what is forgotten; e4 to e6 are known.
-    assert ledger.written(log.frame).tolist() == [True] * 6 + [False] * 2
+    # e1 to e3 are forgotten, and whether such were written nothing tells; e4 to e6 are known.
+    assert ledger.written(log.frame).tolist() == [False] * 3 + [True] * 3 + [False] * 2
+    for late in ("refuse", "queue"):
+        again = Ledger(late, remember=3)
+        for event in list(events_of(log.frame, FEATURES))[:6]:
+            again.note(event, event)
+        with pytest.raises((ClockError, EventDataError)):
+            again.place(next(iter(events_of(log.frame, FEATURES))))
     gap = event_log([{"available": 4, "event_id": "new"}, {"available": 2, "event_id": "old"}])
-    # What came between the known ones was never written, and will be told to be late.
-    assert dict(zip(gap.frame["event_id"], ledger.written(gap.frame).tolist(), strict=True)) == {
-        "new": False,
-        "old": True,
-    }
+    # Neither was ever written, be it among the known ones or the forgotten: they will be told to be late.
+    assert ledger.written(gap.frame).tolist() == [False, False]
     other = event_log([{"available": 2, "event_id": "e2", "entity": "B"}])
     assert ledger.written(other.frame).tolist() == [False]
 
